@@ -16,12 +16,12 @@ std::string CheckMessage(fmt::format_string<Args...> f, Args&&... args) {
 }  // namespace quern::internal
 
 // QUERN_CHECK(refs > 0, "freeing page {} of sequence {}, refs = {}", page, seq, refs);
-#define QUERN_CHECK(condition, ...)                                                \
-  do {                                                                             \
-    if (!(condition)) [[unlikely]] {                                               \
-      ::quern::internal::CheckFailed(__FILE__, __LINE__, #condition,               \
+#define QUERN_CHECK(condition, ...)                                                 \
+  do {                                                                              \
+    if (!(condition)) [[unlikely]] {                                                \
+      ::quern::internal::CheckFailed(__FILE__, __LINE__, #condition,                \
                                      ::quern::internal::CheckMessage(__VA_ARGS__)); \
-    }                                                                              \
+    }                                                                               \
   } while (false)
 
 // For inner loops: compiled out in release builds.

@@ -1,12 +1,12 @@
 #include "quern/base/json.h"
 
-
 #include "quern/base/file.h"
 
 namespace quern {
 namespace {
 
-// True when brackets nest deeper than `max_depth`. Runs before the parser, whose recursion is not bounded.
+// True when brackets nest deeper than `max_depth`. Runs before the parser, whose recursion is not
+// bounded.
 bool TooDeep(std::string_view text, int max_depth) {
   int depth = 0;
   bool in_string = false;
@@ -29,7 +29,8 @@ bool TooDeep(std::string_view text, int max_depth) {
   return false;
 }
 
-// nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 5: ..."; people need the rest.
+// nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 5: ...";
+// people need the rest.
 std::string CleanMessage(const char* what) {
   std::string_view text = what;
   if (auto close = text.find("] "); close != std::string_view::npos) text.remove_prefix(close + 2);

@@ -11,8 +11,8 @@ namespace quern {
 // Keeps object keys in file order: chat templates print tools in the order the client gave.
 using Json = nlohmann::ordered_json;
 
-// Parses UTF-8 JSON text. Fails with the byte offset and what was expected there on a syntax error, invalid
-// UTF-8, or nesting deeper than `max_depth`. Never throws.
+// Parses UTF-8 JSON text. Fails with the byte offset and what was expected there on a syntax error,
+// invalid UTF-8, or nesting deeper than `max_depth`. Never throws.
 Result<Json> ParseJson(std::string_view text, int max_depth = 64);
 
 // Reads and parses a whole file; errors name the path.

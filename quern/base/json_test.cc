@@ -30,9 +30,7 @@ TEST(Json, RefusesInvalidUtf8AndNulBytes) {
   EXPECT_FALSE(ParseJson("").ok());
 }
 
-TEST(Json, DumpReplacesInvalidUtf8) {
-  EXPECT_EQ(DumpJson(Json("a\xff")), "\"a\xef\xbf\xbd\"");
-}
+TEST(Json, DumpReplacesInvalidUtf8) { EXPECT_EQ(DumpJson(Json("a\xff")), "\"a\xef\xbf\xbd\""); }
 
 }  // namespace
 }  // namespace quern

@@ -1,4 +1,5 @@
-// Logging for the libraries: leveled, thread-safe, to stderr. Only the command line changes its settings.
+// Logging for the libraries: leveled, thread-safe, to stderr. Only the command line changes its
+// settings.
 #pragma once
 
 #include <spdlog/spdlog.h>

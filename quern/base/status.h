@@ -1,5 +1,5 @@
-// Errors a user, a file or a peer can cause travel as Status / Result<T>; our own broken promises are
-// QUERN_CHECK (check.h). See docs/decisions/0001-status-over-exceptions.md.
+// Errors a user, a file or a peer can cause travel as Status / Result<T>; our own broken promises
+// are QUERN_CHECK (check.h). See docs/decisions/0001-status-over-exceptions.md.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,7 +28,8 @@ enum class StatusCode {
 // "INVALID_ARGUMENT" and so on.
 const char* StatusCodeName(StatusCode code);
 
-// The outcome of an operation without a value. Cheap when ok. [[nodiscard]]: an ignored error is a bug.
+// The outcome of an operation without a value. Cheap when ok. [[nodiscard]]: an ignored error is a
+// bug.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -88,7 +89,7 @@ Status Internal(fmt::format_string<Args...> f, Args&&... args) {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                              // NOLINT: implicit by design
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit by design
   Result(Status status) : status_(std::move(status)) { QUERN_CHECK(!status_.ok()); }  // NOLINT
 
   bool ok() const { return value_.has_value(); }
@@ -128,18 +129,19 @@ Status ToStatus(Result<T> r) {
 }  // namespace quern
 
 // Returns from the enclosing function when `expr` (a Status or Result) failed.
-#define QUERN_TRY(expr)                                                          \
-  do {                                                                           \
+#define QUERN_TRY(expr)                                                                         \
+  do {                                                                                          \
     if (::quern::Status quern_status = ::quern::internal::ToStatus(expr); !quern_status.ok()) { \
-      return quern_status;                                                       \
-    }                                                                            \
+      return quern_status;                                                                      \
+    }                                                                                           \
   } while (false)
 
 #define QUERN_CONCAT_INNER(a, b) a##b
 #define QUERN_CONCAT(a, b) QUERN_CONCAT_INNER(a, b)
 
 // QUERN_ASSIGN(auto x, F()): declares x from a Result, or returns its error.
-#define QUERN_ASSIGN(decl, expr) QUERN_ASSIGN_IMPL(QUERN_CONCAT(quern_result_, __LINE__), decl, expr)
+#define QUERN_ASSIGN(decl, expr) \
+  QUERN_ASSIGN_IMPL(QUERN_CONCAT(quern_result_, __LINE__), decl, expr)
 #define QUERN_ASSIGN_IMPL(tmp, decl, expr) \
   auto tmp = (expr);                       \
   if (!tmp.ok()) return tmp.status();      \

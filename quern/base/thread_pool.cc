@@ -33,7 +33,8 @@ struct ThreadPool::State {
   void WorkerLoop(int worker) {
     uint64_t seen = 0;
     while (true) {
-      // Steps launch loops back to back; a short spin catches the next one without a futex round trip.
+      // Steps launch loops back to back; a short spin catches the next one without a futex round
+      // trip.
       for (int spin = 0; spin < 2000 && published.load(std::memory_order_acquire) == seen; ++spin) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();

@@ -1,4 +1,5 @@
-// The engine: requests in, streams of token events out, cancel. See README.md here for the contract.
+// The engine: requests in, streams of token events out, cancel. See README.md here for the
+// contract.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +21,18 @@ namespace quern::engine {
 using RequestId = uint64_t;
 
 struct EngineOptions {
-  int64_t max_model_len = 0;      // prompt + completion, in tokens; 0 = what the model and cache allow
-  int64_t kv_cache_bytes = 0;     // 0 = a share of free memory, at most what max_model_len needs
-  int32_t prefill_chunk = 512;    // most prompt tokens per step
-  int32_t max_queued = 1024;      // Submit beyond it is kResourceExhausted
+  int64_t max_model_len = 0;   // prompt + completion, in tokens; 0 = what the model and cache allow
+  int64_t kv_cache_bytes = 0;  // 0 = a share of free memory, at most what max_model_len needs
+  int32_t prefill_chunk = 512;  // most prompt tokens per step
+  int32_t max_queued = 1024;    // Submit beyond it is kResourceExhausted
 };
 
 // Counters since start; a snapshot.
 struct EngineStats {
   int64_t num_running = 0, num_waiting = 0;
   int64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
-  int64_t requests_finished_stop = 0, requests_finished_length = 0, requests_cancelled = 0, requests_failed = 0;
+  int64_t requests_finished_stop = 0, requests_finished_length = 0, requests_cancelled = 0,
+          requests_failed = 0;
   int64_t kv_pages_used = 0, kv_pages_total = 0;
 };
 
@@ -39,14 +41,16 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // Queues a request; `sink` gets its events. kInvalidArgument names the field of a request that can never run
-  // (empty prompt, token id out of range, prompt + max_tokens over max_model_len ...); kResourceExhausted when the
-  // queue is full; kUnavailable after Shutdown.
+  // Queues a request; `sink` gets its events. kInvalidArgument names the field of a request that
+  // can never run (empty prompt, token id out of range, prompt + max_tokens over max_model_len
+  // ...); kResourceExhausted when the queue is full; kUnavailable after Shutdown.
   virtual Result<RequestId> Submit(Request request, EventSink sink) = 0;
-  // The request stops within one step and its last event says kCancelled. Unknown or finished ids are ignored.
+  // The request stops within one step and its last event says kCancelled. Unknown or finished ids
+  // are ignored.
   virtual void Cancel(RequestId id) = 0;
 
-  // Refuses new requests, cancels those still running after `grace_ms`, returns when all have ended. Idempotent.
+  // Refuses new requests, cancels those still running after `grace_ms`, returns when all have
+  // ended. Idempotent.
   virtual void Shutdown(int64_t grace_ms) = 0;
 
   virtual EngineStats Stats() const = 0;

@@ -10,7 +10,8 @@
 
 namespace quern::engine {
 
-// How tokens are drawn. Applied in this order: penalties, logit_bias, temperature, top_k, top_p, min_p, draw.
+// How tokens are drawn. Applied in this order: penalties, logit_bias, temperature, top_k, top_p,
+// min_p, draw.
 struct SamplingParams {
   float temperature = 1.0f;         // 0 = greedy (ties to the lower id)
   int32_t top_k = 0;                // 0 = off
@@ -26,11 +27,13 @@ struct SamplingParams {
 struct Request {
   std::vector<int32_t> prompt;  // at least one token
   SamplingParams sampling;
-  int32_t max_tokens = 16;              // at least 1
-  std::vector<int32_t> stop_token_ids;  // usually the model's eos ids; a stop token is not part of the text
-  bool ignore_eos = false;              // stop_token_ids do not stop
+  int32_t max_tokens = 16;  // at least 1
+  std::vector<int32_t>
+      stop_token_ids;       // usually the model's eos ids; a stop token is not part of the text
+  bool ignore_eos = false;  // stop_token_ids do not stop
   std::vector<std::string> stop_strings;
-  int32_t num_top_logprobs = -1;  // -1: no logprobs at all; 0: of the sampled token only; n: the n best as well
+  int32_t num_top_logprobs =
+      -1;  // -1: no logprobs at all; 0: of the sampled token only; n: the n best as well
   bool skip_special_tokens = true;
 };
 
@@ -57,7 +60,8 @@ struct TokenEvent {
   int32_t num_completion_tokens = 0;  // generated tokens, the stop token included
 };
 
-// Called on the engine's thread, in order, one request at a time; must return quickly and not call the engine.
+// Called on the engine's thread, in order, one request at a time; must return quickly and not call
+// the engine.
 using EventSink = std::function<void(const TokenEvent&)>;
 
 }  // namespace quern::engine

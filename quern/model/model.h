@@ -25,9 +25,11 @@ struct LoadOptions {
 
 class Model;
 
-// Opens the checkpoint at `path`, finds all its problems (one error lists them all), resolves every tensor and loads
-// the weights onto `backend`, which must outlive the model. Warnings are appended to `warnings`.
+// Opens the checkpoint at `path`, finds all its problems (one error lists them all), resolves every
+// tensor and loads the weights onto `backend`, which must outlive the model. Warnings are appended
+// to `warnings`.
 Result<std::unique_ptr<Model>> LoadModel(const std::string& path, backend::Backend& backend,
-                                         const LoadOptions& options, std::vector<std::string>& warnings);
+                                         const LoadOptions& options,
+                                         std::vector<std::string>& warnings);
 
 }  // namespace quern::model

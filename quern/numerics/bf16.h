@@ -1,4 +1,5 @@
-// bfloat16: the upper half of an IEEE binary32. Decode is exact; encode rounds to nearest, ties to even.
+// bfloat16: the upper half of an IEEE binary32. Decode is exact; encode rounds to nearest, ties to
+// even.
 #pragma once
 
 #include <bit>
@@ -6,7 +7,9 @@
 
 namespace quern {
 
-inline float Bf16ToF32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+inline float Bf16ToF32(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 // NaN stays NaN (made quiet); overflow goes to infinity, as IEEE rounding does.
 inline uint16_t F32ToBf16(float value) {

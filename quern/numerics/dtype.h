@@ -8,7 +8,22 @@
 namespace quern {
 
 enum class Dtype : uint8_t {
-  kF64, kF32, kF16, kBf16, kF8E4M3, kF8E5M2, kF8E8M0, kI64, kI32, kI16, kI8, kU64, kU32, kU16, kU8, kBool,
+  kF64,
+  kF32,
+  kF16,
+  kBf16,
+  kF8E4M3,
+  kF8E5M2,
+  kF8E8M0,
+  kI64,
+  kI32,
+  kI16,
+  kI8,
+  kU64,
+  kU32,
+  kU16,
+  kU8,
+  kBool,
 };
 
 // Bytes of one element.

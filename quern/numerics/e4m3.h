@@ -1,5 +1,5 @@
-// FP8 E4M3, the "fn" variant of the OCP 8-bit specification: bias 7, largest value 448, no infinities,
-// NaN at codes 0x7F and 0xFF.
+// FP8 E4M3, the "fn" variant of the OCP 8-bit specification: bias 7, largest value 448, no
+// infinities, NaN at codes 0x7F and 0xFF.
 #pragma once
 
 #include <cstdint>

@@ -47,10 +47,14 @@ int64_t PackedRowBytes(WeightFormat format, int64_t cols) {
 
 int64_t ScaleGroup(const StoredMatrix& m) {
   switch (m.format) {
-    case WeightFormat::kFp8Block: return m.block_cols;
-    case WeightFormat::kMxfp4: return 32;
-    case WeightFormat::kNvfp4: return 16;
-    default: return m.cols;
+    case WeightFormat::kFp8Block:
+      return m.block_cols;
+    case WeightFormat::kMxfp4:
+      return 32;
+    case WeightFormat::kNvfp4:
+      return 16;
+    default:
+      return m.cols;
   }
 }
 
@@ -58,15 +62,20 @@ float ScaleAt(const StoredMatrix& m, int64_t row, int64_t col) {
   switch (m.format) {
     case WeightFormat::kF32:
     case WeightFormat::kF16:
-    case WeightFormat::kBf16: return 1.0f;
+    case WeightFormat::kBf16:
+      return 1.0f;
     case WeightFormat::kFp8Block:
-      return Load<float>(m.scales + (row / m.block_rows) * m.scale_row_bytes + (col / m.block_cols) * 4);
-    case WeightFormat::kFp8Channel: return Load<float>(m.scales + row * m.scale_row_bytes);
-    case WeightFormat::kFp8Tensor: return Load<float>(m.scales);
+      return Load<float>(m.scales + (row / m.block_rows) * m.scale_row_bytes +
+                         (col / m.block_cols) * 4);
+    case WeightFormat::kFp8Channel:
+      return Load<float>(m.scales + row * m.scale_row_bytes);
+    case WeightFormat::kFp8Tensor:
+      return Load<float>(m.scales);
     case WeightFormat::kMxfp4:
       return E8M0ToF32(Load<uint8_t>(m.scales + row * m.scale_row_bytes + col / 32));
     case WeightFormat::kNvfp4:
-      return E4M3ToF32(Load<uint8_t>(m.scales + row * m.scale_row_bytes + col / 16)) * m.global_scale;
+      return E4M3ToF32(Load<uint8_t>(m.scales + row * m.scale_row_bytes + col / 16)) *
+             m.global_scale;
   }
   return 1.0f;
 }
@@ -79,12 +88,20 @@ void DecodeRow(const StoredMatrix& m, int64_t row, float* out) {
     const int64_t end = begin + group < m.cols ? begin + group : m.cols;
     for (int64_t i = begin; i < end; ++i) {
       switch (m.format) {
-        case WeightFormat::kF32: out[i] = Load<float>(p + 4 * i); break;
-        case WeightFormat::kF16: out[i] = F16ToF32(Load<uint16_t>(p + 2 * i)); break;
-        case WeightFormat::kBf16: out[i] = Bf16ToF32(Load<uint16_t>(p + 2 * i)); break;
+        case WeightFormat::kF32:
+          out[i] = Load<float>(p + 4 * i);
+          break;
+        case WeightFormat::kF16:
+          out[i] = F16ToF32(Load<uint16_t>(p + 2 * i));
+          break;
+        case WeightFormat::kBf16:
+          out[i] = Bf16ToF32(Load<uint16_t>(p + 2 * i));
+          break;
         case WeightFormat::kFp8Block:
         case WeightFormat::kFp8Channel:
-        case WeightFormat::kFp8Tensor: out[i] = E4M3ToF32(Load<uint8_t>(p + i)) * scale; break;
+        case WeightFormat::kFp8Tensor:
+          out[i] = E4M3ToF32(Load<uint8_t>(p + i)) * scale;
+          break;
         case WeightFormat::kMxfp4:
         case WeightFormat::kNvfp4: {
           const uint8_t pair = Load<uint8_t>(p + i / 2);

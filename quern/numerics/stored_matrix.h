@@ -22,17 +22,20 @@ enum class WeightFormat : uint8_t {
 // "bf16", "fp8_block", "mxfp4" ...: the word `quern inspect` prints.
 std::string_view WeightFormatName(WeightFormat format);
 
-// A view of [rows, cols] weights, y = x W^T. Owns nothing; the bytes outlive it and need no alignment.
+// A view of [rows, cols] weights, y = x W^T. Owns nothing; the bytes outlive it and need no
+// alignment.
 struct StoredMatrix {
   WeightFormat format = WeightFormat::kBf16;
   int64_t rows = 0;  // output features
   int64_t cols = 0;  // input features, logical (a packed FP4 row holds cols / 2 bytes)
   const std::byte* data = nullptr;
-  int64_t row_bytes = 0;  // distance between rows of `data`: more than a row's bytes when rows interleave
-  // Scales: f32 [ceil(rows / block_rows), ceil(cols / block_cols)] for kFp8Block, f32 [rows] for kFp8Channel,
-  // f32 [1] for kFp8Tensor, E8M0 [rows, cols / 32] for kMxfp4, E4M3 [rows, cols / 16] for kNvfp4.
+  int64_t row_bytes =
+      0;  // distance between rows of `data`: more than a row's bytes when rows interleave
+  // Scales: f32 [ceil(rows / block_rows), ceil(cols / block_cols)] for kFp8Block, f32 [rows] for
+  // kFp8Channel, f32 [1] for kFp8Tensor, E8M0 [rows, cols / 32] for kMxfp4, E4M3 [rows, cols / 16]
+  // for kNvfp4.
   const std::byte* scales = nullptr;
-  int64_t scale_row_bytes = 0;  // distance between rows of `scales`; 0 for kFp8Tensor
+  int64_t scale_row_bytes = 0;             // distance between rows of `scales`; 0 for kFp8Tensor
   int64_t block_rows = 0, block_cols = 0;  // kFp8Block only
   float global_scale = 1.0f;               // kNvfp4: a multiplier, whatever the dialect stores
 };
@@ -40,15 +43,17 @@ struct StoredMatrix {
 // Bytes of one row of codes, without padding between rows.
 int64_t PackedRowBytes(WeightFormat format, int64_t cols);
 
-// Weights that share a scale along a row: 32, 16, block_cols, or cols where the row has one scale (or none).
+// Weights that share a scale along a row: 32, 16, block_cols, or cols where the row has one scale
+// (or none).
 int64_t ScaleGroup(const StoredMatrix& m);
 
-// The scale that multiplies element (row, col); 1 for unscaled formats. For kNvfp4 the product of both scales,
-// rounded once to f32.
+// The scale that multiplies element (row, col); 1 for unscaled formats. For kNvfp4 the product of
+// both scales, rounded once to f32.
 float ScaleAt(const StoredMatrix& m, int64_t row, int64_t col);
 
-// Writes row `row` as f32 [cols]: code value times ScaleAt, rounded once to f32 (exact but for FP8 and NVFP4
-// scales with long mantissas). This is the definition that every kernel of the format is tested against.
+// Writes row `row` as f32 [cols]: code value times ScaleAt, rounded once to f32 (exact but for FP8
+// and NVFP4 scales with long mantissas). This is the definition that every kernel of the format is
+// tested against.
 void DecodeRow(const StoredMatrix& m, int64_t row, float* out);
 
 }  // namespace quern

@@ -1,0 +1,340 @@
+#include "quern/backend/cpu/cpu_backend.h"
+
+#include <cstring>
+
+#include "quern/backend/cpu/attention.h"
+#include "quern/backend/cpu/cpu_weights.h"
+#include "quern/backend/cpu/gemm.h"
+#include "quern/backend/cpu/rows.h"
+#include "quern/backend/host/host_memory.h"
+#include "quern/backend/ref/ref_ops.h"
+
+namespace quern::backend {
+namespace cpu {
+namespace {
+
+using host::I32;
+using host::RowPtr;
+using host::RowVoid;
+
+// Host memory that only grows; contents are not kept.
+class GrowingBuffer {
+ public:
+  Result<float*> Floats(int64_t count) {
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
+    if (buffer_ == nullptr || buffer_->bytes() < bytes) {
+      QUERN_ASSIGN(buffer_, host::AllocateHost(bytes));
+    }
+    return static_cast<float*>(buffer_->data());
+  }
+
+ private:
+  std::unique_ptr<Buffer> buffer_;
+};
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(int num_threads)
+      : pool_(num_threads > 0 ? num_threads : ThreadPool::DefaultNumThreads()) {}
+
+  std::string name() const override { return "cpu"; }
+  int num_threads() const override { return pool_.num_threads(); }
+  Result<std::unique_ptr<Buffer>> Allocate(int64_t bytes) override {
+    return host::AllocateHost(bytes);
+  }
+  Status CopyToDevice(const void* h, const Tensor& dst) override {
+    return host::CopyToDeviceHost(h, dst);
+  }
+  Status CopyToHost(const Tensor& src, void* h) override { return host::CopyToHostHost(src, h); }
+
+  Result<std::unique_ptr<LinearWeights>> LoadLinear(std::span<const StoredMatrix> parts) override {
+    auto w = std::make_unique<CpuLinear>();
+    for (const StoredMatrix& part : parts) {
+      QUERN_ASSIGN(PackedMatrix m, Pack(part, pool_));
+      w->parts.push_back(std::move(m));
+    }
+    return std::unique_ptr<LinearWeights>(std::move(w));
+  }
+
+  Result<std::unique_ptr<ExpertWeights>> LoadExperts(
+      std::span<const std::span<const StoredMatrix>> experts) override {
+    auto w = std::make_unique<CpuExperts>();
+    w->parts_per_expert = static_cast<int64_t>(experts.front().size());
+    for (auto parts : experts) {
+      for (const StoredMatrix& part : parts) {
+        QUERN_ASSIGN(PackedMatrix m, Pack(part, pool_));
+        w->parts.push_back(std::move(m));
+      }
+    }
+    return std::unique_ptr<ExpertWeights>(std::move(w));
+  }
+
+  Result<std::unique_ptr<HeadWeights>> LoadHeads(const StoredMatrix& stored, int64_t num_heads,
+                                                 int64_t head_rows, int64_t first, int64_t count,
+                                                 bool transpose) override {
+    auto w = std::make_unique<CpuHeads>();
+    // Scale blocks need not align with a head's rows, so scaled formats are kept decoded, in f32:
+    // re-quantizing them would add an error of its own.
+    const bool as_bf16 = stored.format == WeightFormat::kBf16;
+    std::vector<float> row(static_cast<size_t>(stored.cols));
+    std::vector<float> values(static_cast<size_t>(count * stored.cols));
+    for (int64_t h = 0; h < num_heads; ++h) {
+      for (int64_t r = 0; r < count; ++r) {
+        DecodeRow(stored, h * head_rows + first + r, row.data());
+        for (int64_t c = 0; c < stored.cols; ++c) {
+          values[static_cast<size_t>(transpose ? c * count + r : r * stored.cols + c)] =
+              row[static_cast<size_t>(c)];
+        }
+      }
+      const int64_t rows = transpose ? stored.cols : count, cols = transpose ? count : stored.cols;
+      QUERN_ASSIGN(PackedMatrix m, PackRows(rows, cols, as_bf16, values.data()));
+      w->heads.push_back(std::move(m));
+    }
+    return std::unique_ptr<HeadWeights>(std::move(w));
+  }
+
+  Result<std::unique_ptr<TableWeights>> LoadTable(const StoredMatrix& stored) override {
+    auto w = std::make_unique<CpuTable>();
+    w->stored = stored;
+    const int64_t row_bytes = PackedRowBytes(stored.format, stored.cols);
+    QUERN_ASSIGN(w->codes, host::AllocateHost(stored.rows * row_bytes));
+    auto* codes = static_cast<std::byte*>(w->codes->data());
+    for (int64_t r = 0; r < stored.rows; ++r) {
+      std::memcpy(codes + r * row_bytes, stored.data + r * stored.row_bytes,
+                  static_cast<size_t>(row_bytes));
+    }
+    w->stored.data = codes;
+    w->stored.row_bytes = row_bytes;
+    if (stored.scales != nullptr)
+      return Unimplemented("an embedding table stored as {}", WeightFormatName(stored.format));
+    return std::unique_ptr<TableWeights>(std::move(w));
+  }
+
+  ComputeChoice Choose(WeightFormat format) const override {
+    const Packing p = PackingOf(format);
+    const double code_bits = p.codes == Codes::kF32    ? 32
+                             : p.codes == Codes::kBf16 ? 16
+                             : p.codes == Codes::kE4M3 ? 8
+                                                       : 4;
+    const double scale_bits = format == WeightFormat::kMxfp4   ? 8.0 / 32
+                              : format == WeightFormat::kNvfp4 ? 32.0 / 16
+                                                               : 0;
+    return {fmt::format("{} x activation -> f32", WeightFormatName(format)),
+            "gemm, panels of 16 rows", (code_bits + scale_bits) / 8};
+  }
+
+  Status Linear(const LinearArgs& a) override {
+    QUERN_TRY(Validate(a));
+    const auto& w = static_cast<const CpuLinear&>(a.w);
+    QUERN_ASSIGN(const Activations x, ToFloats(a.x));
+    std::vector<GemmTask> tasks;
+    int64_t first = 0;
+    for (const PackedMatrix& part : w.parts) {
+      tasks.push_back({&part, x.data, x.stride, a.x.dim(0),
+                       RowVoid(a.y.Columns(first, part.rows), 0), a.y.stride(0), a.y.dtype});
+      first += part.rows;
+    }
+    return RunTasks(tasks);
+  }
+
+  Status HeadLinear(const HeadLinearArgs& a) override {
+    QUERN_TRY(Validate(a));
+    const auto& w = static_cast<const CpuHeads&>(a.w);
+    std::vector<GemmTask> tasks;
+    const int64_t tokens = a.x.dim(0), heads = w.num_heads(), cols = w.cols();
+    QUERN_ASSIGN(float* x, activations_.Floats(tokens * heads * cols));
+    pool_.ParallelFor(tokens, [&](int64_t t, int) {
+      for (int64_t h = 0; h < heads; ++h)
+        RowToF32(a.x.dtype, RowVoid(a.x, t, h), cols, x + (t * heads + h) * cols);
+    });
+    for (int64_t h = 0; h < heads; ++h) {
+      tasks.push_back({&w.heads[static_cast<size_t>(h)], x + h * cols, heads * cols, tokens,
+                       RowVoid(a.y, 0, h), a.y.stride(0), a.y.dtype});
+    }
+    return RunTasks(tasks);
+  }
+
+  Status MoeGemm(const MoeGemmArgs& a) override {
+    QUERN_TRY(Validate(a));
+    const auto& w = static_cast<const CpuExperts&>(a.w);
+    QUERN_ASSIGN(const Activations x, ToFloats(a.x));
+    std::vector<GemmTask> tasks;
+    for (int64_t e = 0; e < w.num_experts(); ++e) {
+      const int64_t begin = I32(a.routes.offsets, e), rows = I32(a.routes.offsets, e + 1) - begin;
+      if (rows == 0) continue;
+      int64_t first = 0;
+      for (int64_t i = 0; i < w.parts_per_expert; ++i) {
+        const PackedMatrix& part = w.parts[static_cast<size_t>(e * w.parts_per_expert + i)];
+        tasks.push_back({&part, x.data + begin * x.stride, x.stride, rows,
+                         RowVoid(a.y.Columns(first, part.rows), begin), a.y.stride(0), a.y.dtype});
+        first += part.rows;
+      }
+    }
+    return RunTasks(tasks);
+  }
+
+  Status Embed(const EmbedArgs& a) override {
+    QUERN_TRY(Validate(a));
+    const auto& table = static_cast<const CpuTable&>(a.table);
+    std::vector<float> row(static_cast<size_t>(table.cols()));
+    for (int64_t t = 0; t < a.ids.dim(0); ++t) {
+      const int64_t id = I32(a.ids, t);
+      if (id < 0 || id >= table.rows())
+        return InvalidArgument("Embed: token id {} of {}", id, table.rows());
+      DecodeRow(table.stored, id, row.data());
+      StoreRowAs(row.data(), table.cols(), a.y.dtype, RowVoid(a.y, t));
+    }
+    return OkStatus();
+  }
+
+  Status RmsNorm(const RmsNormArgs& a) override {
+    QUERN_TRY(Validate(a));
+    const int64_t n = a.x.dim(1);
+    QUERN_ASSIGN(float* scratch, workers_.Floats(n * pool_.num_threads()));
+    pool_.ParallelFor(a.x.dim(0), [&](int64_t t, int worker) {
+      RmsNormRow(a.x.dtype, RowVoid(a.x, t), static_cast<const float*>(a.weight.data), a.eps, n,
+                 a.y.dtype, RowVoid(a.y, t), scratch + worker * n);
+    });
+    return OkStatus();
+  }
+  Status Add(const AddArgs& a) override {
+    QUERN_TRY(Validate(a));
+    pool_.ParallelFor(a.x.dim(0), [&](int64_t t, int) {
+      AddRow(a.x.dtype, RowVoid(a.x, t), a.x.dim(1), a.y.dtype, RowVoid(a.y, t));
+    });
+    return OkStatus();
+  }
+  Status SwiGlu(const SwiGluArgs& a) override {
+    QUERN_TRY(Validate(a));
+    pool_.ParallelFor(a.y.dim(0), [&](int64_t r, int) {
+      SwiGluRow(a.y.dtype, RowVoid(a.gate_up, r), a.y.dim(1), RowVoid(a.y, r));
+    });
+    return OkStatus();
+  }
+  Status Combine(const CombineArgs& a) override {
+    QUERN_TRY(Validate(a));
+    const int64_t n = a.y.dim(1);
+    QUERN_ASSIGN(float* scratch, workers_.Floats(n * pool_.num_threads()));
+    pool_.ParallelFor(a.y.dim(0), [&](int64_t t, int worker) {
+      float* acc = scratch + worker * n;
+      std::fill(acc, acc + n, 0.0f);
+      for (int64_t s = 0; s < a.routes.experts.dim(1); ++s) {
+        AccumulateRow(a.rows.dtype, RowVoid(a.rows, I32(a.routes.row_of, t, s)),
+                      RowPtr<float>(a.routes.weights, t)[s], n, acc);
+      }
+      StoreRowAs(acc, n, a.y.dtype, RowVoid(a.y, t));
+    });
+    return OkStatus();
+  }
+
+  Status IndexSelect(const IndexSelectArgs& a) override;
+  Status MlaAttention(const MlaAttentionArgs& a) override;
+
+  // Memory moves and small loops: the reference is fast enough.
+  Status LayerNorm(const LayerNormArgs& a) override { return Run(a, ref::LayerNorm); }
+  Status RopeTable(const RopeTableArgs& a) override { return Run(a, ref::RopeTable); }
+  Status Rope(const RopeArgs& a) override { return Run(a, ref::Rope); }
+  Status CacheWrite(const CacheWriteArgs& a) override { return Run(a, ref::CacheWrite); }
+  Status GatherRows(const GatherRowsArgs& a) override { return Run(a, ref::GatherRows); }
+  Status Route(const RouteArgs& a) override {
+    QUERN_TRY(Validate(a));
+    return ref::Route(a);
+  }
+
+ private:
+  struct Activations {
+    const float* data;
+    int64_t stride;
+  };
+
+  template <typename Args>
+  static Status Run(const Args& args, void (*op)(const Args&)) {
+    QUERN_TRY(Validate(args));
+    op(args);
+    return OkStatus();
+  }
+
+  // x [rows, n] as f32 rows: a view when it is f32 already.
+  Result<Activations> ToFloats(const Tensor& x) {
+    if (x.dtype == Dtype::kF32) return Activations{static_cast<const float*>(x.data), x.stride(0)};
+    const int64_t n = x.dim(1);
+    QUERN_ASSIGN(float* out, activations_.Floats(x.dim(0) * n));
+    pool_.ParallelFor(x.dim(0),
+                      [&](int64_t t, int) { RowToF32(x.dtype, RowVoid(x, t), n, out + t * n); });
+    return Activations{out, n};
+  }
+
+  // All items of all products in one parallel loop: one fork and join however many experts are hit.
+  Status RunTasks(const std::vector<GemmTask>& tasks) {
+    std::vector<std::pair<int32_t, int32_t>> items;  // (task, item)
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      for (int64_t j = 0; j < NumGemmItems(*tasks[i].w); ++j) {
+        items.emplace_back(static_cast<int32_t>(i), static_cast<int32_t>(j));
+      }
+    }
+    QUERN_ASSIGN(float* scratch, workers_.Floats(kGemmScratchFloats * pool_.num_threads()));
+    pool_.ParallelFor(static_cast<int64_t>(items.size()), [&](int64_t i, int worker) {
+      const auto [task, item] = items[static_cast<size_t>(i)];
+      RunGemmItem(tasks[static_cast<size_t>(task)], item, scratch + worker * kGemmScratchFloats);
+    });
+    return OkStatus();
+  }
+
+  ThreadPool pool_;
+  GrowingBuffer activations_, workers_, scores_;
+};
+
+Status CpuBackend::MlaAttention(const MlaAttentionArgs& a) {
+  QUERN_TRY(Validate(a));
+  const int64_t panels = (a.q.dim(1) + 15) / 16;
+  const int64_t floats = AttentionScratchFloats(a.q.dim(2), a.y.dim(2)) / 16 * 16;
+  QUERN_ASSIGN(float* scratch, workers_.Floats(floats * pool_.num_threads()));
+  pool_.ParallelFor(a.q.dim(0) * panels, [&](int64_t i, int worker) {
+    AttendPanel(a, i / panels, i % panels, scratch + worker * floats);
+  });
+  return OkStatus();
+}
+
+Status CpuBackend::IndexSelect(const IndexSelectArgs& a) {
+  QUERN_TRY(Validate(a));
+  const int64_t tokens = a.q.dim(0), top_k = a.out.positions.dim(1);
+  const int64_t panels = (a.q.dim(1) + 15) / 16;
+  const int64_t floats = AttentionScratchFloats(a.q.dim(2) * panels + kPageTokens, 0) / 16 * 16;
+  QUERN_ASSIGN(float* scratch, workers_.Floats(floats * pool_.num_threads()));
+  int64_t longest = 0;
+  for (int64_t t = 0; t < tokens; ++t)
+    longest = std::max<int64_t>(longest, I32(a.batch.positions, t) + 1);
+  // Scores of a block of rows at a time, so that long contexts need no [tokens, context] array.
+  constexpr int64_t kBlockRows = 16, kChunkKeys = 1024;
+  QUERN_ASSIGN(float* scores,
+               scores_.Floats(2 * kBlockRows * longest));  // second half: the selection's scratch
+  auto* order = reinterpret_cast<int32_t*>(scores + kBlockRows * longest);
+  const int64_t chunks = (longest + kChunkKeys - 1) / kChunkKeys;
+  for (int64_t first = 0; first < tokens; first += kBlockRows) {
+    const int64_t rows = std::min(kBlockRows, tokens - first);
+    pool_.ParallelFor(rows * chunks, [&](int64_t i, int worker) {
+      const int64_t row = i / chunks, begin = i % chunks * kChunkKeys;
+      const int64_t count = I32(a.batch.positions, first + row) + 1;
+      if (count <= top_k || begin >= count)
+        return;  // everything is selected: scores would not be read
+      IndexScores(a, first + row, begin, std::min(begin + kChunkKeys, count),
+                  scores + row * longest + begin, scratch + worker * floats);
+    });
+    pool_.ParallelFor(rows, [&](int64_t row, int) {
+      const int64_t t = first + row;
+      static_cast<int32_t*>(a.out.counts.data)[t] = static_cast<int32_t>(
+          ref::SelectTopK(scores + row * longest, I32(a.batch.positions, t) + 1, top_k,
+                          order + row * longest, RowPtr<int32_t>(a.out.positions, t)));
+    });
+  }
+  return OkStatus();
+}
+
+}  // namespace
+}  // namespace cpu
+
+std::unique_ptr<Backend> CreateCpuBackend(int num_threads) {
+  return std::make_unique<cpu::CpuBackend>(num_threads);
+}
+
+}  // namespace quern::backend
