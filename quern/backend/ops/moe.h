@@ -30,10 +30,10 @@ struct RouteArgs {
 };
 Status Validate(const RouteArgs& args);
 
-// y[r] = x[routes.tokens[r]].   x [tokens, n]   y [rows, n], same type
+// y[r] = x[rows[r]].   x [tokens, n]   rows [r] i32, each in [0, tokens)   y [r, n], same type
+// For experts, rows = routes.tokens; also picks the rows that need logits.
 struct GatherRowsArgs {
-  Tensor x;
-  Routes routes;
+  Tensor x, rows;
   Tensor y;
 };
 Status Validate(const GatherRowsArgs& args);

@@ -18,15 +18,17 @@ struct RopeTableArgs {
 };
 Status Validate(const RopeTableArgs& args);
 
-// Rotates x in place, per head: (a, b) -> (a cos - b sin, b cos + a sin).
+// Rotates x per head: (a, b) -> (a cos - b sin, b cos + a sin).
 //   x  [tokens, heads, dim] f32 or bf16, strided   table  from RopeTable with the same dim
+//   y  as x, any activation type; may be x itself, must not overlap it otherwise
 // Pairs are (x[2i], x[2i + 1]) when `interleave` (GLM, GPT-J), else (x[i], x[i + dim / 2]) (NeoX).
 // Pairs stay in place. Each product and the sum round to f32 (no fused multiply-add); one rounding
-// to x's type at the end.
+// to y's type at the end.
 struct RopeArgs {
   Tensor x;
   Tensor table;
   bool interleave = true;
+  Tensor y;
 };
 Status Validate(const RopeArgs& args);
 

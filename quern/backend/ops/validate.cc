@@ -95,6 +95,7 @@ Status Validate(const RopeTableArgs& a) {
 Status Validate(const RopeArgs& a) {
   QUERN_TRY(ExpectActivation("Rope", "x", a.x, {-1, -1, -1}));
   if (a.x.dim(2) % 2 != 0) return InvalidArgument("Rope: odd dimension {}", a.x.dim(2));
+  QUERN_TRY(ExpectActivation("Rope", "y", a.y, {a.x.dim(0), a.x.dim(1), a.x.dim(2)}));
   return Expect("Rope", "table", a.table, {Dtype::kF32}, {a.x.dim(0), 2, a.x.dim(2) / 2});
 }
 
@@ -110,8 +111,8 @@ Status Validate(const RouteArgs& a) {
 
 Status Validate(const GatherRowsArgs& a) {
   QUERN_TRY(ExpectActivation("GatherRows", "x", a.x, {-1, -1}));
-  QUERN_TRY(Expect("GatherRows", "y", a.y, {a.x.dtype}, {a.routes.tokens.dim(0), a.x.dim(1)}));
-  return ExpectRoutes("GatherRows", a.routes, a.x.dim(0), a.routes.experts.dim(1), -1);
+  QUERN_TRY(Expect("GatherRows", "rows", a.rows, {Dtype::kI32}, {-1}));
+  return Expect("GatherRows", "y", a.y, {a.x.dtype}, {a.rows.dim(0), a.x.dim(1)});
 }
 
 Status Validate(const MoeGemmArgs& a) {

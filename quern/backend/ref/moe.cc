@@ -66,7 +66,7 @@ Status Route(const RouteArgs& a) {
 void GatherRows(const GatherRowsArgs& a) {
   const size_t bytes = static_cast<size_t>(a.x.dim(1) * DtypeBytes(a.x.dtype));
   for (int64_t r = 0; r < a.y.dim(0); ++r)
-    std::memcpy(RowVoid(a.y, r), RowVoid(a.x, I32(a.routes.tokens, r)), bytes);
+    std::memcpy(RowVoid(a.y, r), RowVoid(a.x, I32(a.rows, r)), bytes);
 }
 
 void SwiGlu(const SwiGluArgs& a) {

@@ -30,13 +30,14 @@ void Rope(const RopeArgs& a) {
     const float* cosines = static_cast<const float*>(a.table.data) + t * a.table.stride(0);
     const float* sines = cosines + half;
     for (int64_t h = 0; h < a.x.dim(1); ++h) {
-      void* x = RowVoid(a.x, t, h);
+      const void* x = RowVoid(a.x, t, h);
+      void* y = RowVoid(a.y, t, h);
       for (int64_t i = 0; i < half; ++i) {
         const int64_t first = a.interleave ? 2 * i : i;
         const int64_t second = a.interleave ? 2 * i + 1 : i + half;
         const float u = LoadF32(a.x.dtype, x, first), v = LoadF32(a.x.dtype, x, second);
-        StoreF32(a.x.dtype, x, first, u * cosines[i] - v * sines[i]);
-        StoreF32(a.x.dtype, x, second, v * cosines[i] + u * sines[i]);
+        StoreF32(a.y.dtype, y, first, u * cosines[i] - v * sines[i]);
+        StoreF32(a.y.dtype, y, second, v * cosines[i] + u * sines[i]);
       }
     }
   }
