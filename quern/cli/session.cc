@@ -1,0 +1,164 @@
+#include "quern/cli/session.h"
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include "quern/backend/cpu/cpu_backend.h"
+#include "quern/base/json.h"
+#include "quern/base/log.h"
+#include "quern/base/thread_pool.h"
+#include "quern/cli/terminal.h"
+
+namespace quern::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "org/name": the way models are named on Hugging Face.
+bool LooksLikeHubName(const std::string& path) {
+  const size_t slash = path.find('/');
+  return slash != std::string::npos && slash > 0 &&
+         path.find('/', slash + 1) == std::string::npos && slash + 1 < path.size() &&
+         path[0] != '.' && path[0] != '~';
+}
+
+// The directory of a checkpoint given as a directory or as one of its files.
+fs::path DirectoryOf(const fs::path& path) {
+  std::error_code ec;
+  if (fs::is_directory(path, ec)) return path;
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+std::string NameOf(const fs::path& path) {
+  std::error_code ec;
+  fs::path full = fs::weakly_canonical(path, ec);
+  if (ec) full = path;
+  const std::string name = full.filename().string();
+  return name.empty() ? "model" : name;
+}
+
+}  // namespace
+
+void AddSessionOptions(CLI::App& command, SessionOptions& options) {
+  command
+      .add_option("model", options.model,
+                  "Checkpoint directory (config.json, *.safetensors, tokenizer.json)")
+      ->required();
+  command
+      .add_option("--threads", options.threads,
+                  "Threads to compute with (default: all cores it may use)")
+      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--max-model-len", options.max_model_len,
+                  "Longest prompt + answer in tokens (default: what model and cache allow)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  command
+      .add_option("--kv-cache-gb", options.kv_cache_gb,
+                  "Memory for the KV cache, in GB (default: a share of free memory)")
+      ->check(CLI::Range(0.001, 1e6));
+  command
+      .add_option("--latent-norm-eps", options.latent_norm_eps,
+                  "Epsilon of q_a_layernorm and kv_a_layernorm (default: the model's rms_norm_eps)")
+      ->check(CLI::Range(1e-12f, 1.0f));
+  command.add_flag("--strict", options.strict, "Take warnings about the checkpoint as errors");
+}
+
+Status CheckModelPath(const std::string& path) {
+  std::error_code ec;
+  if (!fs::exists(path, ec)) {
+    if (LooksLikeHubName(path)) {
+      return NotFound(
+          "{}: no such directory. quern reads local checkpoints and downloads nothing; fetch it "
+          "first, for example "
+          "with: hf download {} --local-dir {}",
+          path, path, fs::path(path).filename().string());
+    }
+    return NotFound(
+        "{}: no such file or directory; want a checkpoint directory with config.json, "
+        "*.safetensors and "
+        "tokenizer.json",
+        path);
+  }
+  const fs::path directory = DirectoryOf(path);
+  if (fs::path(path).extension() == ".gguf") {
+    return Unimplemented(
+        "{}: GGUF files are not supported; want the model's safetensors checkpoint (bf16, FP8 or "
+        "MXFP4)",
+        path);
+  }
+  if (!fs::exists(directory / "config.json", ec)) {
+    return NotFound(
+        "{}: holds no config.json; want a checkpoint directory with config.json, *.safetensors and "
+        "tokenizer.json",
+        directory.string());
+  }
+  return OkStatus();
+}
+
+Session::Session() = default;
+Session::~Session() = default;
+
+Result<std::unique_ptr<Session>> Session::Open(const SessionOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  QUERN_TRY(CheckModelPath(options.model));
+  std::unique_ptr<Session> session(new Session());
+  // The small files first: a broken tokenizer is told before minutes of reading weights.
+  QUERN_TRY(session->ReadTextSide(options.model));
+  QUERN_TRY(session->LoadWeights(options));
+  session->load_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return session;
+}
+
+Status Session::ReadTextSide(const std::string& path) {
+  const fs::path directory = DirectoryOf(path);
+  directory_ = directory.string();
+  name_ = NameOf(directory);
+
+  checkpoint::Problems problems;
+  QUERN_ASSIGN(const Json config, ReadJsonFile((directory / "config.json").string()));
+  config_ = checkpoint::ParseModelConfig(config, problems);
+  std::error_code ec;
+  const fs::path generation_path = directory / "generation_config.json";
+  if (fs::exists(generation_path, ec)) {
+    QUERN_ASSIGN(const Json generation, ReadJsonFile(generation_path.string()));
+    generation_ = checkpoint::ParseGenerationConfig(generation, problems);
+  }
+  if (!problems.errors().empty()) return problems.ToStatus(directory_);
+  eos_token_ids_ =
+      generation_.eos_token_ids.empty() ? config_.eos_token_ids : generation_.eos_token_ids;
+
+  QUERN_ASSIGN(tokenizer_, text::Tokenizer::FromFile((directory / "tokenizer.json").string()));
+  Result<std::unique_ptr<text::ChatTemplate>> chat = text::ChatTemplate::FromCheckpoint(directory_);
+  if (chat.ok()) {
+    chat_template_ = std::move(chat).value();
+  } else if (chat.status().code() != StatusCode::kNotFound) {
+    return chat.status();
+  }
+  return OkStatus();
+}
+
+Status Session::LoadWeights(const SessionOptions& options) {
+  const int threads = options.threads > 0 ? options.threads : ThreadPool::DefaultNumThreads();
+  backend_ = backend::CreateCpuBackend(threads);
+
+  model::LoadOptions load;
+  load.strict = options.strict;
+  load.latent_norm_eps = options.latent_norm_eps;
+  std::vector<std::string> warnings;
+  {
+    ProgressBar bar("Loading " + name_);
+    load.progress = [&bar](uint64_t done, uint64_t total) { bar.Update(done, total); };
+    QUERN_ASSIGN(model_, model::LoadModel(options.model, *backend_, load, warnings));
+  }
+  for (const std::string& warning : warnings) log::warn("{}", warning);
+
+  engine::EngineOptions engine_options;
+  engine_options.max_model_len = options.max_model_len;
+  engine_options.kv_cache_bytes = static_cast<int64_t>(options.kv_cache_gb * 1e9);
+  QUERN_ASSIGN(engine_, engine::CreateEngine(*model_, *tokenizer_, engine_options));
+  return OkStatus();
+}
+
+}  // namespace quern::cli
