@@ -70,4 +70,8 @@ function(quern_fuzzer name)
   add_test(NAME ${name} COMMAND ${name} "${scratch}" "${ARG_CORPUS}"
            -max_total_time=20 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1)
   set_tests_properties(${name} PROPERTIES LABELS fuzz)
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)
+  endif()
+  add_dependencies(fuzzers ${name})
 endfunction()
