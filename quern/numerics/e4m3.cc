@@ -48,6 +48,7 @@ uint8_t F32ToE4M3(float value) {
   const uint8_t sign = std::signbit(value) ? 0x80 : 0;
   const float magnitude = std::fabs(value);
   if (magnitude >= kE4M3Max) return sign | 0x7E;
+  if (magnitude == 0.0f) return sign;  // frexp gives zero the exponent of 1
   // Steps of 2^(e-3) in the binade of 2^e, never finer than the subnormal step 2^-9.
   int e = 0;
   std::frexp(magnitude, &e);  // magnitude = f * 2^e, f in [0.5, 1)
