@@ -37,7 +37,8 @@ class Checkpoint {
   // shards, or one .safetensors file beside a config.json. Reads headers only. What is wrong with single files
   // (missing, zero bytes, truncated, a Git-LFS pointer, a bad header, overlapping or out-of-range tensors, a
   // tensor the index places elsewhere, GGUF or .bin files instead of safetensors) is added to `problems`, and
-  // opening goes on, so that all of it is reported at once. Fails only when there is nothing to go on with.
+  // opening goes on, so that all of it is reported at once. Fails only when there is nothing to go on with; the
+  // status then lists what `problems` holds too, so report one of the two.
   static Result<std::unique_ptr<Checkpoint>> Open(const std::string& path, Problems& problems);
 
   const std::string& directory() const { return directory_; }
