@@ -8,7 +8,10 @@
 #include "quern/base/json.h"
 #include "quern/base/log.h"
 #include "quern/base/thread_pool.h"
+#include "quern/checkpoint/checkpoint.h"
+#include "quern/checkpoint/precision_plan.h"
 #include "quern/cli/terminal.h"
+#include "quern/model/expected_tensors.h"
 
 namespace quern::cli {
 namespace {
@@ -28,6 +31,25 @@ fs::path DirectoryOf(const fs::path& path) {
   std::error_code ec;
   if (fs::is_directory(path, ec)) return path;
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// Joins `problems` with those of config.json and the weight files, so that all are told at once.
+Status WithWeightProblems(const SessionOptions& options, checkpoint::Problems& problems) {
+  Result<std::unique_ptr<checkpoint::Checkpoint>> checkpoint =
+      checkpoint::Checkpoint::Open(options.model, problems);
+  if (!checkpoint.ok()) {
+    problems.Error("{}", checkpoint.status().message());
+    return problems.ToStatus(options.model);
+  }
+  const size_t before = problems.errors().size();
+  const checkpoint::ModelConfig config =
+      checkpoint::ParseModelConfig((*checkpoint)->config_json(), problems);
+  if (problems.errors().size() == before) {
+    checkpoint::ResolvePrecisionPlan(
+        **checkpoint, config, model::ExpectedTensors(config),
+        {.read_scales = false, .trust_signatures = options.trust_signatures}, problems);
+  }
+  return problems.ToStatus(options.model);
 }
 
 std::string NameOf(const fs::path& path) {
@@ -62,6 +84,8 @@ void AddSessionOptions(CLI::App& command, SessionOptions& options) {
                   "Epsilon of q_a_layernorm and kv_a_layernorm (default: the model's rms_norm_eps)")
       ->check(CLI::Range(1e-12f, 1.0f));
   command.add_flag("--strict", options.strict, "Take warnings about the checkpoint as errors");
+  command.add_flag("--trust-signatures", options.trust_signatures,
+                   "Where quantization_config and a tensor's stored form disagree, go by the form");
 }
 
 Status CheckModelPath(const std::string& path) {
@@ -105,38 +129,42 @@ Result<std::unique_ptr<Session>> Session::Open(const SessionOptions& options) {
   QUERN_TRY(CheckModelPath(options.model));
   std::unique_ptr<Session> session(new Session());
   // The small files first: a broken tokenizer is told before minutes of reading weights.
-  QUERN_TRY(session->ReadTextSide(options.model));
+  checkpoint::Problems problems;
+  session->ReadTextSide(options.model, problems);
+  if (!problems.errors().empty()) return WithWeightProblems(options, problems);
   QUERN_TRY(session->LoadWeights(options));
   session->load_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return session;
 }
 
-Status Session::ReadTextSide(const std::string& path) {
+void Session::ReadTextSide(const std::string& path, checkpoint::Problems& problems) {
   const fs::path directory = DirectoryOf(path);
   directory_ = directory.string();
   name_ = NameOf(directory);
 
-  checkpoint::Problems problems;
-  QUERN_ASSIGN(const Json config, ReadJsonFile((directory / "config.json").string()));
-  config_ = checkpoint::ParseModelConfig(config, problems);
   std::error_code ec;
   const fs::path generation_path = directory / "generation_config.json";
   if (fs::exists(generation_path, ec)) {
-    QUERN_ASSIGN(const Json generation, ReadJsonFile(generation_path.string()));
-    generation_ = checkpoint::ParseGenerationConfig(generation, problems);
+    const Result<Json> generation = ReadJsonFile(generation_path.string());
+    if (generation.ok()) {
+      generation_ = checkpoint::ParseGenerationConfig(*generation, problems);
+    } else {
+      problems.Error("{}", generation.status().message());
+    }
   }
-  if (!problems.errors().empty()) return problems.ToStatus(directory_);
-  eos_token_ids_ =
-      generation_.eos_token_ids.empty() ? config_.eos_token_ids : generation_.eos_token_ids;
-
-  QUERN_ASSIGN(tokenizer_, text::Tokenizer::FromFile((directory / "tokenizer.json").string()));
+  Result<std::unique_ptr<text::Tokenizer>> tokenizer =
+      text::Tokenizer::FromFile((directory / "tokenizer.json").string());
+  if (tokenizer.ok()) {
+    tokenizer_ = std::move(tokenizer).value();
+  } else {
+    problems.Error("{}", tokenizer.status().message());
+  }
   Result<std::unique_ptr<text::ChatTemplate>> chat = text::ChatTemplate::FromCheckpoint(directory_);
   if (chat.ok()) {
     chat_template_ = std::move(chat).value();
   } else if (chat.status().code() != StatusCode::kNotFound) {
-    return chat.status();
+    problems.Error("{}", chat.status().message());
   }
-  return OkStatus();
 }
 
 Status Session::LoadWeights(const SessionOptions& options) {
@@ -145,6 +173,7 @@ Status Session::LoadWeights(const SessionOptions& options) {
 
   model::LoadOptions load;
   load.strict = options.strict;
+  load.trust_signatures = options.trust_signatures;
   load.latent_norm_eps = options.latent_norm_eps;
   std::vector<std::string> warnings;
   {
@@ -158,6 +187,8 @@ Status Session::LoadWeights(const SessionOptions& options) {
   engine_options.max_model_len = options.max_model_len;
   engine_options.kv_cache_bytes = static_cast<int64_t>(options.kv_cache_gb * 1e9);
   QUERN_ASSIGN(engine_, engine::CreateEngine(*model_, *tokenizer_, engine_options));
+  eos_token_ids_ = generation_.eos_token_ids.empty() ? model_->config().eos_token_ids
+                                                     : generation_.eos_token_ids;
   return OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "quern/backend/backend.h"
 #include "quern/base/status.h"
 #include "quern/checkpoint/config.h"
+#include "quern/checkpoint/problems.h"
 #include "quern/engine/engine.h"
 #include "quern/model/model.h"
 #include "quern/text/chat_template.h"
@@ -26,6 +27,7 @@ struct SessionOptions {
   double kv_cache_gb = 0;     // 0: a share of free memory
   std::optional<float> latent_norm_eps;
   bool strict = false;
+  bool trust_signatures = false;
 };
 void AddSessionOptions(CLI::App& command, SessionOptions& options);
 
@@ -40,7 +42,7 @@ class Session {
   // The last part of the path: "quern-nano" of "models/quern-nano/".
   const std::string& name() const { return name_; }
   const std::string& directory() const { return directory_; }
-  const checkpoint::ModelConfig& config() const { return config_; }
+  const checkpoint::ModelConfig& config() const { return model_->config(); }
   const checkpoint::GenerationConfig& generation() const { return generation_; }
   // generation_config.json's, else config.json's.
   const std::vector<int32_t>& eos_token_ids() const { return eos_token_ids_; }
@@ -52,12 +54,11 @@ class Session {
 
  private:
   Session();
-  Status ReadTextSide(const std::string& path);
+  void ReadTextSide(const std::string& path, checkpoint::Problems& problems);
   Status LoadWeights(const SessionOptions& options);
 
   std::string directory_;
   std::string name_;
-  checkpoint::ModelConfig config_;
   checkpoint::GenerationConfig generation_;
   std::vector<int32_t> eos_token_ids_;
   double load_ms_ = 0;
