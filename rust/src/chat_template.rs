@@ -7,10 +7,10 @@ use minijinja::value::{Rest, Value, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind};
 
 use crate::ffi::{guard, slice, utf8, Buffer, Code, Failure};
-use crate::generation_tags::strip_generation_tags;
 use crate::python_json::tojson;
 use crate::python_repr::python_str;
 use crate::python_str::{call_method, capitalize, strip};
+use crate::template_source;
 
 const NAME: &str = "chat_template";
 
@@ -82,7 +82,7 @@ fn compile(source: &str) -> Result<Environment<'static>, Failure> {
     add_functions(&mut env);
     add_filters(&mut env);
     add_tests(&mut env);
-    env.add_template_owned(NAME, strip_generation_tags(source))
+    env.add_template_owned(NAME, template_source::prepare(source))
         .map_err(|e| describe(&e))?;
     Ok(env)
 }
@@ -91,9 +91,7 @@ fn render(env: &Environment, context: &str) -> Result<String, Failure> {
     let context: Value = serde_json::from_str(context)
         .map_err(|e| Failure::invalid(format!("the template's context: {e}")))?;
     let template = env.get_template(NAME).map_err(|e| describe(&e))?;
-    template
-        .render(context)
-        .map_err(|e| describe(&e))
+    template.render(context).map_err(|e| describe(&e))
 }
 
 /// The text a template gave to raise_exception, carried inside minijinja's error.

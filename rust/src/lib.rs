@@ -2,10 +2,10 @@
 
 mod chat_template;
 mod ffi;
-mod generation_tags;
 mod local_time;
 mod python_json;
 mod python_number;
 mod python_repr;
 mod python_str;
+mod template_source;
 mod tokenizer;

@@ -185,8 +185,8 @@ fn write_string(out: &mut String, text: &str, ensure_ascii: bool) {
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
             c if (c as u32) < 0x20 => push_escape(out, c as u16),
-            // 0x7f is ASCII to Python too, so only characters past it are escaped.
-            c if ensure_ascii && !c.is_ascii() => {
+            // What Python keeps runs from space to tilde: DEL is escaped too.
+            c if ensure_ascii && c > '~' => {
                 let mut units = [0u16; 2];
                 for unit in c.encode_utf16(&mut units) {
                     push_escape(out, *unit);

@@ -1,6 +1,6 @@
 //! Methods of Python's str that templates call and that differ from, or are missing in, minijinja-contrib.
 
-use minijinja::value::{from_args, Kwargs, Value, ValueKind};
+use minijinja::value::{from_args, Kwargs, Tuple, Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat;
 
@@ -250,7 +250,7 @@ fn partition(s: &str, separator: &str, from_right: bool) -> Value {
         None if from_right => ["", "", s],
         None => [s, "", ""],
     };
-    parts.into_iter().map(Value::from).collect()
+    Value::from(Tuple::from(parts.map(Value::from)))
 }
 
 /// str.capitalize().

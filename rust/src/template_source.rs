@@ -1,8 +1,15 @@
-//! `{% generation %}` ... `{% endgeneration %}`: Hugging Face's mark around what the assistant wrote, used in
-//! training to mask losses. It prints its body, so it is read as a block that is always taken.
+//! What Jinja2 does to the text of a template before it reads it, and minijinja does not.
 
-/// Replaces the two tags, keeping their white-space control and every line number.
-pub fn strip_generation_tags(source: &str) -> String {
+/// `source` as minijinja should read it: line ends made "\n", generation tags replaced. Keeps every line's number.
+pub fn prepare(source: &str) -> String {
+    strip_generation_tags(&source.replace("\r\n", "\n").replace('\r', "\n"))
+}
+
+/// `{% generation %}` ... `{% endgeneration %}` is Hugging Face's mark around what the assistant wrote, used in
+/// training to mask losses. It prints its body, so it is read as a block that is always taken.
+///
+/// Replaces the two tags, keeping their white-space control.
+fn strip_generation_tags(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(start) = rest.find("{%") {
