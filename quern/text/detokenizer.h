@@ -10,8 +10,9 @@
 
 namespace quern::text {
 
-// Bytes of tokens in, whole UTF-8 characters out. A sequence that can no longer become valid gives U+FFFD as soon as
-// that is certain, the same as decoding everything at once. One per sequence; not thread-safe.
+// Bytes of tokens in, whole UTF-8 characters out. A sequence that can no longer become valid gives
+// U+FFFD as soon as that is certain, the same as decoding everything at once. One per sequence; not
+// thread-safe.
 class Detokenizer {
  public:
   explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens = true);
@@ -27,21 +28,33 @@ class Detokenizer {
   std::string pending_;  // at most 3 bytes
 };
 
-// Withholds the longest suffix that could begin a stop string. When one is complete, emits the text before it and
-// nothing ever after. The earliest match in the text wins; of two at the same place, the longer never matters.
+// Withholds the longest suffix that could begin a stop string. When one is complete, emits the text
+// before it and nothing ever after. The match that begins earliest in the text wins, whatever the
+// chunking: while a stop string that began before a complete one ("abcd" before "bc") may still be
+// completed, neither is decided. Of two that begin at the same place the shorter wins. Empty stop
+// strings are ignored.
 class StopStrings {
  public:
   explicit StopStrings(std::vector<std::string> stops);
 
   // Text that may be shown now.
   std::string Push(std::string_view text);
-  // The end came without a stop string: what was withheld.
+  // The end of the text: what was withheld. stopped() may become true here, when only an undecided
+  // match is left.
   std::string Flush();
   bool stopped() const { return matched_ >= 0; }
-  // Which stop string ended it.
+  // Which stop string ended it; only when stopped().
   const std::string& matched() const { return stops_[static_cast<size_t>(matched_)]; }
 
  private:
+  struct Match {
+    size_t at;  // in held_
+    int stop;   // in stops_, -1 for none
+  };
+  Match EarliestMatch() const;
+  std::string Take(size_t count);
+  std::string StopAt(const Match& match);
+
   std::vector<std::string> stops_;
   std::string held_;
   int matched_ = -1;

@@ -1,4 +1,5 @@
-// Model output to reasoning, content and tool calls, while it streams. Grammar: docs/formats.md ("GLM output").
+// Model output to reasoning, content and tool calls, while it streams. Grammar: docs/formats.md
+// ("GLM output").
 #pragma once
 
 #include <memory>
@@ -10,12 +11,13 @@
 
 namespace quern::text {
 
-// A piece of an OpenAI delta. Joined over a whole stream, pieces of one kind give the non-streamed value, whatever the
-// chunking: reasoning and content by concatenation, arguments of tool call `index` by concatenation (valid JSON at
-// the end of the call).
+// A piece of an OpenAI delta. Joined over a whole stream, pieces of one kind give the non-streamed
+// value, whatever the chunking: reasoning and content by concatenation, arguments of tool call
+// `index` by concatenation (valid JSON at the end of the call).
 struct OutputDelta {
   enum class Kind { kReasoning, kContent, kToolCallBegin, kToolCallArguments } kind;
-  std::string text;    // reasoning, content, the function's name (kToolCallBegin), or a piece of its arguments
+  std::string text;  // reasoning, content, the function's name (kToolCallBegin), or a piece of its
+                     // arguments
   int tool_index = 0;  // 0-based, for the two tool kinds
 };
 
@@ -23,7 +25,7 @@ struct OutputParserOptions {
   bool parse_reasoning = true;
   bool starts_in_reasoning = false;  // the prompt ended in <think>
   bool parse_tool_calls = false;     // the request has tools and tool_choice is not "none"
-  Json tools = Json::array();        // OpenAI tool objects: parameter schemas decide how values are typed
+  Json tools = Json::array();  // OpenAI tool objects: parameter schemas decide how values are typed
 };
 
 // One per choice; not thread-safe.
@@ -34,7 +36,8 @@ class OutputParser {
 
   // Feeds text in pieces of any size (whole UTF-8 characters).
   std::vector<OutputDelta> Push(std::string_view text);
-  // The end of output. A call cut off before </tool_call> is closed so that its arguments are valid JSON.
+  // The end of output. A call cut off before </tool_call> is closed so that its arguments are valid
+  // JSON.
   std::vector<OutputDelta> Finish();
   // Tool calls begun so far.
   int num_tool_calls() const;
