@@ -45,11 +45,18 @@ struct PrecisionPlan {
   const ResolvedTensor* Find(std::string_view name) const;
 };
 
-// Resolves `expected` in `checkpoint`. Missing, unexpected, wrongly shaped or typed tensors, E8M0 scales of 0xFF
-// (only looked for when `read_scales`: it reads scale bytes), rule / signature disagreements, unknown dialects
-// and formats, and rules that match nothing (a warning) go to `problems`. The plan is usable if no errors came.
+struct PlanOptions {
+  // Also look for E8M0 scales of 0xFF, which reads the scale bytes. Off for `quern inspect`.
+  bool read_scales = false;
+  // Where rule and signature disagree, take the signature and warn instead of refusing.
+  bool trust_signatures = false;
+};
+
+// Resolves `expected` in `checkpoint`. Missing, unexpected, wrongly shaped or typed tensors, NaN scales, rule / signature
+// disagreements, unknown dialects and formats, and rules that match nothing (a warning) go to `problems`. The plan is
+// usable if no errors came.
 PrecisionPlan ResolvePrecisionPlan(const Checkpoint& checkpoint, const ModelConfig& config,
-                                   const std::vector<ExpectedTensor>& expected, bool read_scales,
+                                   const std::vector<ExpectedTensor>& expected, const PlanOptions& options,
                                    Problems& problems);
 
 }  // namespace quern::checkpoint

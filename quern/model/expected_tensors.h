@@ -8,8 +8,8 @@
 
 namespace quern::model {
 
-// In file order by layer, MTP layer included. Indexer tensors only on layers whose type is kFull. lm_head is left
-// out when embeddings are tied. Count for GLM-5.2: 59,585.
+// In file order by layer, MTP layer included. Indexer tensors only on layers whose type is kFull.
+// lm_head is left out when embeddings are tied. Count for GLM-5.2: 59,585.
 std::vector<checkpoint::ExpectedTensor> ExpectedTensors(const checkpoint::ModelConfig& config);
 
 }  // namespace quern::model

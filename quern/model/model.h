@@ -1,15 +1,16 @@
 // A loaded model: weights on a backend and the forward pass over one ragged batch.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "quern/backend/tensor.h"
 #include "quern/base/status.h"
 #include "quern/checkpoint/config.h"
-#include "quern/checkpoint/problems.h"
 
 namespace quern::backend {
 class Backend;
@@ -17,13 +18,61 @@ class Backend;
 
 namespace quern::model {
 
+// What one page of the KV cache must hold. Layer i of `layers` is decoder layer i; the MTP layer,
+// if any, is last.
+struct KvLayout {
+  struct Layer {
+    int64_t latent_dim = 0;     // kv_lora_rank + qk_rope_head_dim
+    int64_t index_key_dim = 0;  // 0 on layers without an indexer of their own
+  };
+  Dtype dtype = Dtype::kBf16;
+  std::vector<Layer> layers;
+
+  int64_t bytes_per_token() const;
+};
+KvLayout MakeKvLayout(const checkpoint::ModelConfig& config);
+
+// The pools of the cache, lent by their owner for a step. Each is [pages, 64, dim]; index_keys is
+// empty (data == nullptr) where the layout has none.
+struct KvView {
+  struct Layer {
+    backend::Tensor latent, index_keys;
+  };
+  std::vector<Layer> layers;
+};
+
+// One ragged batch, in host memory: rows of any number of sequences. Rows of a sequence are
+// consecutive and in ascending position; earlier positions are in the cache.
+struct StepBatch {
+  std::vector<int32_t> tokens;       // [rows] token ids
+  std::vector<int32_t> positions;    // [rows]
+  std::vector<int32_t> sequences;    // [rows] row of page_tables
+  std::vector<int32_t> page_tables;  // [sequences, max_pages] pool pages
+  int64_t max_pages = 0;
+  std::vector<int32_t> logit_rows;  // rows whose logits are wanted, ascending
+};
+
+// Not thread-safe: one step at a time. The backend must outlive it.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const checkpoint::ModelConfig& config() const = 0;
+  virtual backend::Backend& backend() const = 0;
+  virtual int64_t weight_bytes() const = 0;  // in backend memory
+
+  // Runs the decoder over the batch, writes its keys to `kv`, and puts the logits of logit_rows,
+  // f32 [logit_rows, vocab_size], into `logits`. Row i depends on its own sequence's tokens only,
+  // to the bit.
+  virtual Status Forward(const StepBatch& batch, const KvView& kv, std::vector<float>& logits) = 0;
+};
+
 struct LoadOptions {
-  bool strict = false;                   // warnings about the checkpoint are errors
+  bool strict = false;  // warnings about the checkpoint are errors
+  bool trust_signatures =
+      false;  // take a tensor's stored format where the dialect's rules say otherwise
   std::optional<float> latent_norm_eps;  // overrides ModelConfig::latent_norm_eps
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
 };
-
-class Model;
 
 // Opens the checkpoint at `path`, finds all its problems (one error lists them all), resolves every
 // tensor and loads the weights onto `backend`, which must outlive the model. Warnings are appended

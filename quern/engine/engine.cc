@@ -1,0 +1,57 @@
+#include "quern/engine/engine.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "quern/engine/serial_engine.h"
+#include "quern/text/tokenizer.h"
+
+namespace quern::engine {
+namespace {
+
+// MemAvailable of /proc/meminfo; 1 GiB when it cannot be read.
+int64_t AvailableMemoryBytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key, unit;
+  int64_t kib = 0;
+  while (meminfo >> key >> kib) {
+    std::getline(meminfo, unit);
+    if (key == "MemAvailable:") return kib * 1024;
+  }
+  return int64_t{1} << 30;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> CreateEngine(model::Model& model, const text::Tokenizer& tokenizer,
+                                             const EngineOptions& options) {
+  const checkpoint::ModelConfig& config = model.config();
+  const model::KvLayout layout = model::MakeKvLayout(config);
+  const int64_t page_bytes = layout.bytes_per_token() * backend::kPageTokens;
+  if (options.max_model_len > config.max_positions) {
+    return InvalidArgument("max_model_len {} is over the model's {} positions",
+                           options.max_model_len, config.max_positions);
+  }
+  if (options.prefill_chunk < 1)
+    return InvalidArgument("prefill_chunk {} given, at least 1 wanted", options.prefill_chunk);
+  const int64_t wanted_len =
+      options.max_model_len > 0 ? options.max_model_len : config.max_positions;
+  // Half of what is free now: the rest is for activations and the other programs.
+  const int64_t budget =
+      options.kv_cache_bytes > 0 ? options.kv_cache_bytes : AvailableMemoryBytes() / 2;
+  const int64_t wanted_pages = (wanted_len + backend::kPageTokens - 1) / backend::kPageTokens;
+  const int64_t num_pages = std::min(wanted_pages, budget / page_bytes);
+  if (num_pages < 1 || (options.max_model_len > 0 && num_pages < wanted_pages)) {
+    return ResourceExhausted(
+        "a context of {} tokens needs {} bytes of KV cache, {} are given; lower --max-model-len or "
+        "raise --kv-cache-gb",
+        wanted_len, wanted_pages * page_bytes, budget);
+  }
+  const int64_t max_model_len = std::min(wanted_len, num_pages * backend::kPageTokens);
+  QUERN_ASSIGN(std::unique_ptr<cache::KvCache> cache,
+               cache::KvCache::Create(model.backend(), layout, num_pages));
+  return std::unique_ptr<Engine>(
+      std::make_unique<SerialEngine>(model, tokenizer, options, std::move(cache), max_model_len));
+}
+
+}  // namespace quern::engine
