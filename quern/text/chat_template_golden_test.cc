@@ -14,9 +14,10 @@ namespace {
 const std::string kChatDir = std::string(QUERN_SOURCE_DIR) + "/tests/data/chat/";
 
 std::unique_ptr<ChatTemplate> Compile(const Json& golden) {
-  const std::string source = golden.contains("source")
-                                 ? golden["source"].get<std::string>()
-                                 : ReadFile(kChatDir + golden["template"].get<std::string>()).value();
+  const std::string source =
+      golden.contains("source")
+          ? golden["source"].get<std::string>()
+          : ReadFile(kChatDir + golden["template"].get<std::string>()).value();
   Result<std::unique_ptr<ChatTemplate>> compiled = ChatTemplate::FromSource(source);
   EXPECT_TRUE(compiled.ok()) << compiled.status().ToString();
   return compiled.ok() ? std::move(compiled).value() : nullptr;
