@@ -19,10 +19,10 @@ constexpr Row kModels[] = {
     {"glm4_moe_lite", LoadGlm},
 };
 
-Result<LoadFn> FindLoader(const std::string& model_type) {
+Result<Row> FindModel(const std::string& model_type) {
   std::string known;
   for (const Row& row : kModels) {
-    if (model_type == row.model_type) return row.load;
+    if (model_type == row.model_type) return row;
     known += (known.empty() ? "" : ", ") + std::string(row.model_type);
   }
   return Unimplemented("model_type \"{}\" is not supported; supported: {}", model_type, known);
@@ -47,9 +47,9 @@ Result<std::unique_ptr<Model>> LoadModel(const std::string& path, backend::Backe
   QUERN_TRY(problems.ToStatus(path));
   warnings.insert(warnings.end(), problems.warnings().begin(), problems.warnings().end());
 
-  QUERN_ASSIGN(const LoadFn load, FindLoader(config.model_type));
+  QUERN_ASSIGN(const Row row, FindModel(config.model_type));
   WeightLoader loader(*checkpoint, plan, backend, options);
-  return load(config, loader, backend);
+  return row.load(config, loader, backend);
 }
 
 }  // namespace quern::model
