@@ -43,6 +43,10 @@ Result<Json> ParseJson(std::string_view text, int max_depth) {
   if (TooDeep(text, max_depth)) {
     return InvalidArgument("JSON nests deeper than {} levels", max_depth);
   }
+  // The parser takes a NUL for the end of its input and would ignore what follows.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return InvalidArgument("invalid JSON: a NUL byte at offset {}", nul);
+  }
   try {
     return Json::parse(text);
   } catch (const nlohmann::json::exception& e) {

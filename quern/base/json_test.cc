@@ -27,6 +27,7 @@ TEST(Json, RefusesDeepNestingBeforeParsing) {
 TEST(Json, RefusesInvalidUtf8AndNulBytes) {
   EXPECT_FALSE(ParseJson("\"\xff\"").ok());
   EXPECT_FALSE(ParseJson(std::string_view("\0", 1)).ok());
+  EXPECT_FALSE(ParseJson(std::string_view("1\0junk", 6)).ok());
   EXPECT_FALSE(ParseJson("").ok());
 }
 

@@ -83,7 +83,10 @@ const char* const kPieces[] = {
 
 std::string RandomText(Random& random) {
   std::string text;
-  for (size_t n = random.Below(16); n > 0; --n) text += random.Pick(kPieces);
+  for (size_t n = random.Below(16); n > 0; --n) {
+    text += random.Pick(kPieces);
+    if (random.Chance(64)) text += '\0';
+  }
   if (random.Chance(4) && !text.empty()) text.resize(random.Below(text.size()));
   return text;
 }
