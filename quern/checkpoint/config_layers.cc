@@ -9,6 +9,10 @@
 namespace quern::checkpoint {
 namespace {
 
+// Of counts and periods of layers. They may exceed the number of layers: a cut-down model keeps the
+// original's.
+constexpr int64_t kMaxLayerCount = 1024;
+
 // One entry per decoder layer, or with the MTP layer's at the end; anything else is an error.
 bool HasLayerCount(const ConfigFields& fields, const char* name, size_t size,
                    const ModelConfig& config) {
@@ -20,8 +24,8 @@ bool HasLayerCount(const ConfigFields& fields, const char* name, size_t size,
 
 // is_moe of the decoder layers from first_k_dense_replace and moe_layer_freq.
 std::vector<bool> MoeByCount(const ConfigFields& fields, int64_t num_layers) {
-  const int64_t num_dense = fields.Int("first_k_dense_replace", 0, num_layers);
-  const int64_t freq = fields.IntOr("moe_layer_freq", 1, num_layers, 1);
+  const int64_t num_dense = fields.Int("first_k_dense_replace", 0, kMaxLayerCount);
+  const int64_t freq = fields.IntOr("moe_layer_freq", 1, kMaxLayerCount, 1);
   std::vector<bool> is_moe;
   for (int64_t i = 0; i < num_layers; ++i) is_moe.push_back(i >= num_dense && i % freq == 0);
   return is_moe;
@@ -65,8 +69,8 @@ Types IndexersByName(const ConfigFields& fields, const char* name,
 }
 
 Types IndexersBySchedule(const ConfigFields& fields, int64_t num_layers) {
-  const int64_t freq = fields.IntOr("index_topk_freq", 1, num_layers, 1);
-  const int64_t offset = fields.IntOr("index_skip_topk_offset", 0, num_layers, 2);
+  const int64_t freq = fields.IntOr("index_topk_freq", 1, kMaxLayerCount, 1);
+  const int64_t offset = fields.IntOr("index_skip_topk_offset", 0, kMaxLayerCount, 2);
   Types types;
   for (int64_t i = 0; i < num_layers; ++i) {
     const bool full = std::max<int64_t>(i - offset + 1, 0) % freq == 0;
