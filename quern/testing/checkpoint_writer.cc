@@ -145,6 +145,19 @@ Status WriteWeights(const std::string& directory, const CheckpointSpec& spec,
   return OkStatus();
 }
 
+// An index or shards of an earlier checkpoint would be taken for this one's.
+void RemoveWeights(const std::string& directory) {
+  std::error_code error;
+  std::vector<fs::path> old;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("model", 0) == 0 && name.find(".safetensors") != std::string::npos) {
+      old.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : old) fs::remove(path, error);
+}
+
 Status CopyTokenizer(const std::string& from, const std::string& to) {
   if (from.empty()) return OkStatus();
   if (!fs::is_directory(from)) return NotFound("{}: no such folder", from);
@@ -176,6 +189,7 @@ Status WriteCheckpoint(const std::string& directory, const CheckpointSpec& spec)
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) return FailedPrecondition("{}: cannot create: {}", directory, error.message());
+  RemoveWeights(directory);
   QUERN_TRY(WriteText(directory + "/config.json", DumpJson(json, 2) + "\n"));
   QUERN_TRY(WriteWeights(directory, spec, units));
   return CopyTokenizer(spec.tokenizer_dir, directory);

@@ -27,9 +27,9 @@ struct CheckpointSpec {
   std::string tokenizer_dir;
 };
 
-// Writes into `directory`, which is created when missing; files of the same names are replaced,
-// other weights left alone. kInvalidArgument for a config that ParseModelConfig refuses or whose
-// sizes the layout cannot store (MXFP4 wants multiples of 32).
+// Writes into `directory`, which is created when missing; its model*.safetensors* files are removed
+// first. kInvalidArgument for a config that ParseModelConfig refuses or whose sizes the layout
+// cannot store (MXFP4 wants multiples of 32).
 Status WriteCheckpoint(const std::string& directory, const CheckpointSpec& spec);
 
 // The config of a preset: "tiny-dsa", "tiny-lite", "tiny-edge" (dims off the 128 grid, for FP8 edge

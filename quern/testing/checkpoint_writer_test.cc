@@ -85,6 +85,16 @@ TEST(CheckpointWriter, ShardsHoldTheSameTensors) {
   }
 }
 
+TEST(CheckpointWriter, ReplacesAnEarlierCheckpoint) {
+  const std::string dir = NewDir("replace");
+  CheckpointSpec spec = Spec("tiny-dsa", Layout::kBf16);
+  spec.num_shards = 5;
+  ASSERT_TRUE(WriteCheckpoint(dir, spec).ok());
+  spec.num_shards = 1;
+  ASSERT_TRUE(WriteCheckpoint(dir, spec).ok());
+  EXPECT_EQ(OpenClean(dir)->shards().size(), 1u);
+}
+
 TEST(CheckpointWriter, StoresTheMasterWeights) {
   const std::string dir = NewDir("master");
   CheckpointSpec spec = Spec("tiny-dsa", Layout::kBf16);
