@@ -52,6 +52,20 @@ Status PrepareMessage(Json& message, size_t index) {
   return OkStatus();
 }
 
+// The special tokens a tokenizer_config.json names, which transformers lets templates print.
+Json SpecialTokens(const Json& config) {
+  Json tokens = Json::object();
+  if (!config.is_object()) return tokens;
+  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                           "cls_token", "mask_token"}) {
+    const auto it = config.find(name);
+    if (it == config.end()) continue;
+    if (it->is_string()) tokens[name] = *it;
+    if (it->is_object() && it->contains("content")) tokens[name] = (*it)["content"];
+  }
+  return tokens;
+}
+
 Result<std::string> TemplateFromConfig(const std::string& path) {
   QUERN_ASSIGN(const Json config, ReadJsonFile(path));
   const auto it = config.is_object() ? config.find("chat_template") : config.end();
@@ -73,6 +87,7 @@ Result<std::string> TemplateFromConfig(const std::string& path) {
 struct ChatTemplate::Impl {
   ~Impl() { quern_template_free(handle); }
   QuernTemplate* handle = nullptr;
+  Json defaults = Json::object();  // variables a context need not give
 };
 
 ChatTemplate::ChatTemplate(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -103,6 +118,13 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::FromCheckpoint(const std::st
   if (!source.ok()) return source.status();
   auto compiled = FromSource(*source);
   if (!compiled.ok()) return compiled.status().WithContext(path);
+  const std::string config_path = directory + "/tokenizer_config.json";
+  const Result<Json> config = ReadJsonFile(config_path);
+  if (config.ok()) {
+    (*compiled)->impl_->defaults = SpecialTokens(*config);
+  } else if (config.status().code() != StatusCode::kNotFound) {
+    return config.status();
+  }
   return compiled;
 }
 
@@ -112,6 +134,9 @@ Result<std::string> ChatTemplate::Render(const Json& context) const {
                            context.type_name());
   }
   Json prepared = context;
+  for (const auto& [name, value] : impl_->defaults.items()) {
+    if (!prepared.contains(name)) prepared[name] = value;
+  }
   if (const auto messages = prepared.find("messages"); messages != prepared.end()) {
     if (!messages->is_array()) {
       return InvalidArgument("messages is a JSON {}; want an array", messages->type_name());

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 
 #include "quern/base/file.h"
@@ -167,6 +168,31 @@ TEST(ChatTemplate, EndlessTemplatesEnd) {
   EXPECT_FALSE(ChatTemplate::FromSource("{{ " + deep).ok());
 }
 
+// Half of a template, or one with a character changed, is an error or prints something; it never
+// crashes.
+TEST(ChatTemplate, DamagedSourcesNeverCrash) {
+  const std::string source = Glm52();
+  const Json context = ToolLoop();
+  std::mt19937 rng(13);
+  constexpr std::string_view kCharacters = "{}%#-()[]'\"|.,:~=x1 \n\\";
+  int compiled_count = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string damaged = source.substr(0, round % 4 == 0 ? rng() % source.size() : source.size());
+    for (uint32_t changes = rng() % 4; changes > 0 && !damaged.empty(); --changes) {
+      damaged[rng() % damaged.size()] = kCharacters[rng() % kCharacters.size()];
+    }
+    const auto compiled = ChatTemplate::FromSource(damaged);
+    if (!compiled.ok()) {
+      EXPECT_THAT(compiled.status().message(), HasSubstr("line "));
+      continue;
+    }
+    ++compiled_count;
+    const auto text = (*compiled)->Render(context);
+    EXPECT_TRUE(text.ok() || text.status().code() == StatusCode::kInvalidArgument);
+  }
+  EXPECT_GT(compiled_count, 50);
+}
+
 TEST(ChatTemplate, StrftimeNowPrintsTheYear) {
   const auto compiled = ChatTemplate::FromSource("{{ strftime_now('%Y-%m-%d') }}").value();
   const std::string today = compiled->Render(Json::object()).value();
@@ -198,6 +224,14 @@ TEST_F(CheckpointFolder, ConfigHoldsAStringOrAList) {
   Write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "no"},
                                                        {"name": "default", "template": "yes"}]})");
   EXPECT_EQ(ChatTemplate::FromCheckpoint(path_).value()->Render(Json::object()).value(), "yes");
+}
+
+TEST_F(CheckpointFolder, SpecialTokensAreVariables) {
+  Write("chat_template.jinja", "{{ bos_token }}{{ eos_token }}{{ pad_token }}");
+  Write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})");
+  const auto compiled = ChatTemplate::FromCheckpoint(path_).value();
+  EXPECT_EQ(compiled->Render(Json::object()).value(), "<s></s>");
+  EXPECT_EQ(compiled->Render({{"bos_token", "x"}}).value(), "x</s>");
 }
 
 TEST_F(CheckpointFolder, MissingAndBrokenTemplatesAreNamed) {
