@@ -7,6 +7,7 @@
 #include "quern/backend/cpu/gemm.h"
 #include "quern/backend/cpu/rows.h"
 #include "quern/backend/host/host_memory.h"
+#include "quern/backend/ops/load.h"
 #include "quern/backend/ref/ref_ops.h"
 
 namespace quern::backend {
@@ -48,6 +49,7 @@ class CpuBackend : public Backend {
   Status CopyToHost(const Tensor& src, void* h) override { return host::CopyToHostHost(src, h); }
 
   Result<std::unique_ptr<LinearWeights>> LoadLinear(std::span<const StoredMatrix> parts) override {
+    QUERN_TRY(ValidateParts(parts));
     auto w = std::make_unique<CpuLinear>();
     for (const StoredMatrix& part : parts) {
       QUERN_ASSIGN(PackedMatrix m, Pack(part, pool_));
@@ -58,6 +60,7 @@ class CpuBackend : public Backend {
 
   Result<std::unique_ptr<ExpertWeights>> LoadExperts(
       std::span<const std::span<const StoredMatrix>> experts) override {
+    QUERN_TRY(ValidateExperts(experts));
     auto w = std::make_unique<CpuExperts>();
     w->parts_per_expert = static_cast<int64_t>(experts.front().size());
     for (auto parts : experts) {
@@ -72,6 +75,7 @@ class CpuBackend : public Backend {
   Result<std::unique_ptr<HeadWeights>> LoadHeads(const StoredMatrix& stored, int64_t num_heads,
                                                  int64_t head_rows, int64_t first, int64_t count,
                                                  bool transpose) override {
+    QUERN_TRY(ValidateHeads(stored, num_heads, head_rows, first, count));
     auto w = std::make_unique<CpuHeads>();
     // Scale blocks need not align with a head's rows, so scaled formats are kept decoded, in f32:
     // re-quantizing them would add an error of its own.
@@ -94,6 +98,9 @@ class CpuBackend : public Backend {
   }
 
   Result<std::unique_ptr<TableWeights>> LoadTable(const StoredMatrix& stored) override {
+    QUERN_TRY(ValidateStored(stored));
+    if (stored.scales != nullptr)
+      return Unimplemented("an embedding table stored as {}", WeightFormatName(stored.format));
     auto w = std::make_unique<CpuTable>();
     w->stored = stored;
     const int64_t row_bytes = PackedRowBytes(stored.format, stored.cols);
@@ -105,8 +112,6 @@ class CpuBackend : public Backend {
     }
     w->stored.data = codes;
     w->stored.row_bytes = row_bytes;
-    if (stored.scales != nullptr)
-      return Unimplemented("an embedding table stored as {}", WeightFormatName(stored.format));
     return std::unique_ptr<TableWeights>(std::move(w));
   }
 

@@ -48,7 +48,7 @@ HWY_INLINE void StoreRow(const float* c, int64_t n, Dtype type, void* y) {
     StoreBf16(hn::LoadU(d, c + i), out + i);
   if (i < n) {
     HWY_ALIGN float tail[16] = {};
-    uint16_t bits[16];
+    uint16_t bits[16] = {};
     for (int64_t j = i; j < n; ++j) tail[j - i] = c[j];
     StoreBf16(hn::Load(d, tail), bits);
     for (int64_t j = i; j < n; ++j) out[j] = bits[j - i];

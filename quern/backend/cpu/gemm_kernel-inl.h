@@ -107,10 +107,11 @@ HWY_INLINE VF LoadScale(Scales kind, const uint8_t* scales, int64_t g, size_t v)
     return hn::LoadU(d, reinterpret_cast<const float*>(scales) + g * 16 + v * kLanes);
   const hn::Rebind<uint8_t, DF> d8;
   const auto code = hn::PromoteTo(du, hn::LoadU(d8, scales + g * 16 + v * kLanes));
-  // Code 0 is 2^-127, a subnormal f32.
+  // Code 0 is 2^-127, a subnormal f32; code 255 is NaN.
   const auto bits =
       hn::IfThenElse(hn::Eq(code, hn::Zero(du)), hn::Set(du, 0x00400000u), hn::ShiftLeft<23>(code));
-  return hn::BitCast(d, bits);
+  const auto nan = hn::Eq(code, hn::Set(du, 255u));
+  return hn::BitCast(d, hn::IfThenElse(nan, hn::Set(du, 0x7FC00000u), bits));
 }
 
 HWY_INLINE hn::Vec<DU> LoadCodes8(const uint8_t* p) {

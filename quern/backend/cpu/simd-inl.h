@@ -22,7 +22,7 @@ using DF = hn::CappedTag<float, 16>;
 using VF = hn::Vec<DF>;
 using DI = hn::RebindToSigned<DF>;
 using DU = hn::RebindToUnsigned<DF>;
-HWY_INLINE constexpr size_t NumLanes() { return HWY_MIN(HWY_MAX_BYTES / 4, 16); }
+HWY_INLINE constexpr size_t NumLanes() { return HWY_MIN(HWY_LANES(float), 16); }
 inline constexpr size_t kLanes = NumLanes();
 inline constexpr size_t kVecs = 16 / kLanes;  // vectors per panel
 

@@ -31,6 +31,7 @@ class HostBuffer : public Buffer {
 }  // namespace
 
 Result<std::unique_ptr<Buffer>> AllocateHost(int64_t bytes) {
+  if (bytes < 0) return InvalidArgument("cannot allocate {} bytes", bytes);
   auto buffer = std::make_unique<HostBuffer>(bytes);
   if (buffer->data() == nullptr) {
     return ResourceExhausted("cannot allocate {} bytes: {}", bytes, std::strerror(errno));

@@ -35,6 +35,12 @@ Status ExpectActivation(const char* op, const char* name, const Tensor& t,
   return Expect(op, name, t, {Dtype::kF32, Dtype::kBf16}, shape);
 }
 
+Status ExpectContiguous(const char* op, const char* name, const Tensor& t) {
+  if (t.is_contiguous()) return OkStatus();
+  return InvalidArgument("{}: {} {} has gaps between rows, want it contiguous", op, name,
+                         Describe(t));
+}
+
 Status ExpectBatch(const char* op, const BatchView& b, int64_t tokens) {
   QUERN_TRY(Expect(op, "positions", b.positions, {Dtype::kI32}, {tokens}));
   QUERN_TRY(Expect(op, "sequences", b.sequences, {Dtype::kI32}, {tokens}));
@@ -89,14 +95,17 @@ Status Validate(const RopeTableArgs& a) {
   QUERN_TRY(Expect("RopeTable", "positions", a.positions, {Dtype::kI32}, {-1}));
   if (a.dim <= 0 || a.dim % 2 != 0)
     return InvalidArgument("RopeTable: dim {} is not even and positive", a.dim);
-  return Expect("RopeTable", "out", a.out, {Dtype::kF32}, {a.positions.dim(0), 2, a.dim / 2});
+  QUERN_TRY(Expect("RopeTable", "out", a.out, {Dtype::kF32}, {a.positions.dim(0), 2, a.dim / 2}));
+  return ExpectContiguous("RopeTable", "out", a.out);
 }
 
 Status Validate(const RopeArgs& a) {
   QUERN_TRY(ExpectActivation("Rope", "x", a.x, {-1, -1, -1}));
-  if (a.x.dim(2) % 2 != 0) return InvalidArgument("Rope: odd dimension {}", a.x.dim(2));
+  if (a.x.dim(2) % 2 != 0)
+    return InvalidArgument("Rope: x is {}, want an even last dimension", Describe(a.x));
   QUERN_TRY(ExpectActivation("Rope", "y", a.y, {a.x.dim(0), a.x.dim(1), a.x.dim(2)}));
-  return Expect("Rope", "table", a.table, {Dtype::kF32}, {a.x.dim(0), 2, a.x.dim(2) / 2});
+  QUERN_TRY(Expect("Rope", "table", a.table, {Dtype::kF32}, {a.x.dim(0), 2, a.x.dim(2) / 2}));
+  return ExpectContiguous("Rope", "table", a.table);
 }
 
 Status Validate(const RouteArgs& a) {
@@ -105,7 +114,8 @@ Status Validate(const RouteArgs& a) {
   QUERN_TRY(Expect("Route", "bias", a.bias, {Dtype::kF32}, {experts}));
   const int64_t slots = a.out.experts.rank == 2 ? a.out.experts.dim(1) : 0;
   if (slots < 1 || slots > experts)
-    return InvalidArgument("Route: {} of {} experts", slots, experts);
+    return InvalidArgument("Route: experts is {}, want I32 [{}, 1 to {}]", Describe(a.out.experts),
+                           a.logits.dim(0), experts);
   return ExpectRoutes("Route", a.out, a.logits.dim(0), slots, experts);
 }
 
@@ -116,6 +126,7 @@ Status Validate(const GatherRowsArgs& a) {
 }
 
 Status Validate(const MoeGemmArgs& a) {
+  QUERN_TRY(Expect("MoeGemm", "tokens", a.routes.tokens, {Dtype::kI32}, {-1}));
   const int64_t rows = a.routes.tokens.dim(0);
   QUERN_TRY(ExpectActivation("MoeGemm", "x", a.x, {rows, a.w.cols()}));
   QUERN_TRY(ExpectActivation("MoeGemm", "y", a.y, {rows, a.w.rows()}));
@@ -129,6 +140,7 @@ Status Validate(const SwiGluArgs& a) {
 
 Status Validate(const CombineArgs& a) {
   QUERN_TRY(ExpectActivation("Combine", "y", a.y, {-1, -1}));
+  QUERN_TRY(Expect("Combine", "experts", a.routes.experts, {Dtype::kI32}, {a.y.dim(0), -1}));
   QUERN_TRY(ExpectRoutes("Combine", a.routes, a.y.dim(0), a.routes.experts.dim(1), -1));
   return ExpectActivation("Combine", "rows", a.rows, {a.routes.tokens.dim(0), a.y.dim(1)});
 }

@@ -19,6 +19,7 @@ Status Route(const RouteArgs& a) {
   const float* bias = static_cast<const float*>(a.bias.data);
   std::vector<float> score(static_cast<size_t>(experts)), choice(static_cast<size_t>(experts));
   std::vector<int32_t> counts(static_cast<size_t>(experts) + 1, 0);
+  std::vector<uint8_t> taken(static_cast<size_t>(experts));
   for (int64_t t = 0; t < tokens; ++t) {
     const float* logits = RowPtr<float>(a.logits, t);
     for (int64_t e = 0; e < experts; ++e) {
@@ -28,21 +29,23 @@ Status Route(const RouteArgs& a) {
       if (std::isnan(choice[i])) {
         return Internal(
             "router logit of expert {} is not a number at row {} of the step: the weights or the "
-            "activations "
-            "overflowed",
+            "activations overflowed",
             e, t);
       }
     }
+    std::fill(taken.begin(), taken.end(), 0);
     float sum = 0.0f;
     float* weights = RowPtr<float>(a.out.weights, t);
     for (int64_t s = 0; s < slots; ++s) {
-      const auto best =
-          std::max_element(choice.begin(), choice.end()) - choice.begin();  // first = lowest id
+      size_t best = choice.size();
+      for (size_t e = 0; e < choice.size(); ++e) {  // ties stay with the lowest id
+        if (taken[e] == 0 && (best == choice.size() || choice[e] > choice[best])) best = e;
+      }
+      taken[best] = 1;
       I32(a.out.experts, t, s) = static_cast<int32_t>(best);
-      weights[s] = score[static_cast<size_t>(best)];
+      weights[s] = score[best];
       sum += weights[s];
-      choice[static_cast<size_t>(best)] = -INFINITY;
-      ++counts[static_cast<size_t>(best) + 1];
+      ++counts[best + 1];
     }
     for (int64_t s = 0; s < slots; ++s) {
       if (a.normalize) weights[s] = weights[s] / (sum + 1e-20f);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quern/backend/host/host_memory.h"
+#include "quern/backend/ops/load.h"
 #include "quern/backend/ref/ref_ops.h"
 
 namespace quern::backend {
@@ -76,12 +77,14 @@ class RefBackend : public Backend {
   Status CopyToHost(const Tensor& src, void* h) override { return host::CopyToHostHost(src, h); }
 
   Result<std::unique_ptr<LinearWeights>> LoadLinear(std::span<const StoredMatrix> parts) override {
+    QUERN_TRY(ValidateParts(parts));
     auto w = std::make_unique<RefLinear>();
     for (const StoredMatrix& part : parts) w->m.Append(part);
     return std::unique_ptr<LinearWeights>(std::move(w));
   }
   Result<std::unique_ptr<ExpertWeights>> LoadExperts(
       std::span<const std::span<const StoredMatrix>> experts) override {
+    QUERN_TRY(ValidateExperts(experts));
     auto w = std::make_unique<RefExperts>();
     for (auto parts : experts) {
       w->items.emplace_back();
@@ -92,6 +95,7 @@ class RefBackend : public Backend {
   Result<std::unique_ptr<HeadWeights>> LoadHeads(const StoredMatrix& stored, int64_t num_heads,
                                                  int64_t head_rows, int64_t first, int64_t count,
                                                  bool transpose) override {
+    QUERN_TRY(ValidateHeads(stored, num_heads, head_rows, first, count));
     auto w = std::make_unique<RefHeads>();
     std::vector<float> row(static_cast<size_t>(stored.cols));
     for (int64_t h = 0; h < num_heads; ++h) {
@@ -111,6 +115,7 @@ class RefBackend : public Backend {
     return std::unique_ptr<HeadWeights>(std::move(w));
   }
   Result<std::unique_ptr<TableWeights>> LoadTable(const StoredMatrix& stored) override {
+    QUERN_TRY(ValidateStored(stored));
     auto w = std::make_unique<RefTable>();
     w->m.Append(stored);
     return std::unique_ptr<TableWeights>(std::move(w));
@@ -153,7 +158,9 @@ class RefBackend : public Backend {
     QUERN_TRY(Validate(a));
     const DecodedMatrix& m = static_cast<const RefTable&>(a.table).m;
     for (int64_t t = 0; t < a.ids.dim(0); ++t) {
-      const float* row = m.values.data() + host::I32(a.ids, t) * m.cols;
+      const int64_t id = host::I32(a.ids, t);
+      if (id < 0 || id >= m.rows) return InvalidArgument("Embed: token id {} of {}", id, m.rows);
+      const float* row = m.values.data() + id * m.cols;
       for (int64_t i = 0; i < m.cols; ++i) StoreF32(a.y.dtype, RowVoid(a.y, t), i, row[i]);
     }
     return OkStatus();

@@ -11,7 +11,7 @@ void LayerNorm(const LayerNormArgs& args);
 void Add(const AddArgs& args);
 void RopeTable(const RopeTableArgs& args);
 void Rope(const RopeArgs& args);
-// kInvalidArgument when a row has no expert to choose from (NaN logits).
+// kInternal when a logit is NaN: the model's numbers overflowed.
 Status Route(const RouteArgs& args);
 void GatherRows(const GatherRowsArgs& args);
 void SwiGlu(const SwiGluArgs& args);

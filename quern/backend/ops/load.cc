@@ -1,0 +1,71 @@
+#include "quern/backend/ops/load.h"
+
+namespace quern::backend {
+namespace {
+
+std::string Describe(const StoredMatrix& m) {
+  return fmt::format("{} [{}, {}]", WeightFormatName(m.format), m.rows, m.cols);
+}
+
+}  // namespace
+
+Status ValidateStored(const StoredMatrix& m) {
+  if (m.rows < 1 || m.cols < 1 || m.data == nullptr) {
+    return InvalidArgument("a {} matrix has no elements", Describe(m));
+  }
+  const bool scaled = m.format != WeightFormat::kF32 && m.format != WeightFormat::kF16 &&
+                      m.format != WeightFormat::kBf16;
+  if (scaled && m.scales == nullptr) {
+    return InvalidArgument("a {} matrix comes without scales", Describe(m));
+  }
+  if (m.format == WeightFormat::kFp8Block && (m.block_rows < 1 || m.block_cols < 1)) {
+    return InvalidArgument("a {} matrix has blocks of {} x {}, want at least 1 x 1", Describe(m),
+                           m.block_rows, m.block_cols);
+  }
+  const bool fp4 = m.format == WeightFormat::kMxfp4 || m.format == WeightFormat::kNvfp4;
+  if (fp4 && m.cols % ScaleGroup(m) != 0) {
+    return InvalidArgument("a {} matrix has {} columns, want a multiple of {}", Describe(m), m.cols,
+                           ScaleGroup(m));
+  }
+  return OkStatus();
+}
+
+Status ValidateParts(std::span<const StoredMatrix> parts) {
+  if (parts.empty()) return InvalidArgument("no matrices to load");
+  for (const StoredMatrix& part : parts) {
+    QUERN_TRY(ValidateStored(part));
+    if (part.cols != parts.front().cols) {
+      return InvalidArgument("stacked matrices share their input: {} has {} columns, the first {}",
+                             Describe(part), part.cols, parts.front().cols);
+    }
+  }
+  return OkStatus();
+}
+
+Status ValidateExperts(std::span<const std::span<const StoredMatrix>> experts) {
+  if (experts.empty()) return InvalidArgument("no experts to load");
+  const std::span<const StoredMatrix> first = experts.front();
+  for (size_t e = 0; e < experts.size(); ++e) {
+    QUERN_TRY(ValidateParts(experts[e]));
+    bool alike = experts[e].size() == first.size();
+    for (size_t i = 0; alike && i < first.size(); ++i) {
+      alike = experts[e][i].rows == first[i].rows && experts[e][i].cols == first[i].cols;
+    }
+    if (!alike) return InvalidArgument("expert {} has other shapes than expert 0", e);
+  }
+  return OkStatus();
+}
+
+Status ValidateHeads(const StoredMatrix& stored, int64_t num_heads, int64_t head_rows,
+                     int64_t first, int64_t count) {
+  QUERN_TRY(ValidateStored(stored));
+  if (num_heads >= 1 && head_rows >= 1 && first >= 0 && count >= 1 && first <= head_rows &&
+      count <= head_rows - first && stored.rows / num_heads == head_rows &&
+      stored.rows % num_heads == 0) {
+    return OkStatus();
+  }
+  return InvalidArgument("rows [{}, +{}) of {} heads of {} rows do not fit a {} matrix", first,
+                         count, num_heads, head_rows, Describe(stored));
+}
+
+}  // namespace quern::backend
