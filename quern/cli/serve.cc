@@ -93,7 +93,7 @@ std::string ReadyText(const ServeOptions& options, const std::string& model, uin
       "\n"
       "{model} is ready at {url}   (ctrl-C stops)\n"
       "\n"
-      "Try, from another terminal:\n"
+      "Open it in a browser for a chat page, or try from another terminal:\n"
       "\n"
       "  curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' {curl_key}\\\n"
       "    -d '{{\"model\": \"{model}\", \"stream\": true, \"messages\": [{{\"role\": \"user\", "

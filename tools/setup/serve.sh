@@ -23,7 +23,10 @@ tools/setup/build.sh "${targets[@]}"
 if [ -z "$model" ]; then
   model=$random
   if [ ! -f "$random/config.json" ]; then
-    tools/setup/random-model.sh "$random"
+    rm -rf "$random.partial"
+    build/release/quern/testing/make-test-checkpoint "$random.partial" --preset tiny-dsa --layout quark-mxfp4 \
+      --tokenizer-dir tests/data/tokenizer
+    mv "$random.partial" "$random"
   fi
   say
   say "Note: this checkout bundles no trained model, so the server runs a tiny one with RANDOM weights. It has the"
