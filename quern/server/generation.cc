@@ -28,7 +28,10 @@ class Run {
       : services_(services), channel_(std::make_shared<EventChannel>(exchange.executor())) {}
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
-  ~Run() { Cancel(); }
+  ~Run() {
+    Cancel();
+    channel_->Close();
+  }
 
   Status Submit(std::vector<engine::Request> requests) {
     for (engine::Request& request : requests) {

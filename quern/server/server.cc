@@ -163,7 +163,6 @@ void Server::Impl::BeginStop(Clock::duration grace) {
 void Server::Impl::EndGrace() {
   const auto open = Connections();
   if (open.empty()) return;
-  log::warn("cancelling what is left on {} connections: the grace time is over", open.size());
   for (const auto& connection : open) connection->Abort();
   stop_timer.expires_after(kAbortTime);
   stop_timer.async_wait([this](error_code error) {

@@ -84,6 +84,10 @@ void Connection::Drain() {
 void Connection::Abort() {
   asio::post(executor_, [self = shared_from_this()] {
     self->aborted_ = true;
+    if (self->busy_) {
+      log::warn("{} {} is cancelled: the grace time is over", self->request_.method,
+                self->request_.path);
+    }
     self->Interrupt(Interruption::kServerStops);
   });
 }

@@ -129,6 +129,7 @@ void ReadAssistant(FieldReader& fields, FieldReader& reader, Json& message,
   for (size_t i = 0; i < num_calls; ++i) {
     CheckToolCall(reader, (*calls)[i], fmt::format("{}.tool_calls[{}]", name, i));
   }
+  if (!fields.ok()) return;
   if (calls != nullptr && num_calls == 0) message.erase("tool_calls");
   CheckContent(reader, message, name, /*may_be_null=*/num_calls > 0 || has_reasoning,
                /*is_tool_message=*/false);

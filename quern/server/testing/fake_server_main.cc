@@ -23,6 +23,12 @@ int Main(int argc, char** argv) {
     return 2;
   }
   log::Init();
+  // Signals are waited for on a thread, so every thread made from here on has them blocked.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ServerOptions options;
   options.port = 0;
   ModelInfo model;
@@ -45,12 +51,6 @@ int Main(int argc, char** argv) {
   }
   FakeEngine engine(**tokenizer, ObedientScripter(**tokenizer));
 
-  // Signals are waited for on a thread, as `quern serve` does.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   auto server = Server::Create(options, engine, **tokenizer, chat_template->get(), model);
   if (!server.ok()) {
     std::fprintf(stderr, "%s\n", server.status().ToString().c_str());

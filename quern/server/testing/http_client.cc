@@ -100,7 +100,7 @@ ClientResponse HttpClient::Read(bool is_head) {
     response.complete = buffer_.size() >= length;
     response.body = buffer_.substr(0, length);
     buffer_.erase(0, length);
-  } else if (response.headers["transfer-encoding"] == "chunked") {
+  } else if (response.headers.count("transfer-encoding") > 0) {
     while (true) {
       const std::string size_line = Line();
       if (size_line.empty()) return response;
