@@ -1,5 +1,5 @@
-// Model output to reasoning, content and tool calls, while it streams. Grammar: docs/formats.md
-// ("GLM output").
+// Model output to reasoning, content and tool calls, while it streams. Grammar:
+// docs/formats/glm-chat.md.
 #pragma once
 
 #include <memory>
