@@ -65,6 +65,7 @@ class Resolver {
     JudgeExtras(checkpoint_, config_, stored_, options_.read_scales, plan_.notes, problems_);
     dialect_.Report(problems_);
     AddNotes();
+    for (size_t i = 0; i < stored_.tensors().size(); ++i) plan_.num_stored_used += stored_.used(i);
     IndexByName();
     return std::move(plan_);
   }
@@ -150,7 +151,7 @@ class Resolver {
     }
     out.rule = std::move(rule.text);
     out.weight = found->parts.weight.tensor;
-    if (!found->error.empty()) return AddError("fused", out.expected.name, found->error);
+    if (!found->error.empty()) return AddError("fused", out.weight->name, found->error);
     const Signature signature = ReadSignature(found->parts, rows, cols, rule.wanted);
     out.signature = signature.text;
     if (!signature.error.empty()) return AddBad(out, signature.error);
@@ -163,11 +164,12 @@ class Resolver {
   }
 
   void CheckScales(const ResolvedTensor& out, const StoredParts& parts) {
-    const std::string bad = FindBadScale(out.matrix);
-    if (bad.empty()) return;
+    const BadScale bad = FindBadScale(out.matrix);
+    if (bad.what.empty()) return;
+    const Part& part = bad.in_global ? parts.global_scale : parts.scale;
     AddError("scale", out.expected.name,
              fmt::format("{}: {} in {}; the file is damaged or was not quantized right",
-                         out.expected.name, bad, parts.scale.tensor->name));
+                         out.expected.name, bad.what, part.tensor->name));
   }
 
   void Disagree(std::string_view module, const Rule& rule, const Signature& signature,

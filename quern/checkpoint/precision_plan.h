@@ -45,6 +45,8 @@ struct PrecisionPlan {
   // (gpt-oss)"
   std::string dialect;
   std::vector<ResolvedTensor> tensors;  // in the order of the expected list
+  int64_t num_stored_used =
+      0;  // tensors of the file that these were made from, companions included
   // What a reader should know and need not act on: aliases accepted, scales not used, activations
   // kept in bf16.
   std::vector<std::string> notes;

@@ -138,9 +138,9 @@ uint64_t StoredBytes(const StoredMatrix& m, const StoredParts& parts) {
   return bytes;
 }
 
-std::string FindBadScale(const StoredMatrix& m) {
+BadScale FindBadScale(const StoredMatrix& m) {
   if (m.format == WeightFormat::kNvfp4 && (!std::isfinite(m.global_scale) || m.global_scale == 0)) {
-    return fmt::format("the global scale comes to {}", m.global_scale);
+    return {fmt::format("the global scale comes to {}", m.global_scale), true};
   }
   int64_t rows = 0, cols = 0;
   ScaleGrid(m, rows, cols);
@@ -150,16 +150,16 @@ std::string FindBadScale(const StoredMatrix& m) {
     if (m.format == WeightFormat::kMxfp4) {
       const void* bad = std::memchr(row, 0xFF, static_cast<size_t>(cols));
       if (bad == nullptr) continue;
-      return fmt::format("E8M0 scale [{}, {}] is 0xFF (NaN)", r,
-                         static_cast<const std::byte*>(bad) - row);
+      return {fmt::format("E8M0 scale [{}, {}] is 0xFF (NaN)", r,
+                          static_cast<const std::byte*>(bad) - row)};
     }
     for (int64_t c = 0; c < cols; ++c) {
       if (m.format == WeightFormat::kNvfp4) {
         if ((static_cast<uint8_t>(row[c]) & 0x7F) != 0x7F) continue;
-        return fmt::format("E4M3 scale [{}, {}] is NaN", r, c);
+        return {fmt::format("E4M3 scale [{}, {}] is NaN", r, c)};
       }
       const float scale = LoadF32(row + c * 4);
-      if (!std::isfinite(scale)) return fmt::format("scale [{}, {}] is {}", r, c, scale);
+      if (!std::isfinite(scale)) return {fmt::format("scale [{}, {}] is {}", r, c, scale)};
     }
   }
   return {};

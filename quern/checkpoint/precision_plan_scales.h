@@ -21,9 +21,13 @@ StoredMatrix MakeMatrix(const Checkpoint& checkpoint, const StoredParts& parts,
 // Bytes of codes and scales in the file that belong to it.
 uint64_t StoredBytes(const StoredMatrix& matrix, const StoredParts& parts);
 
-// Reads every scale of `matrix`. Empty when all are numbers, else what the first bad one is: an
-// E8M0 scale of 0xFF, an E4M3 scale that is NaN, an f32 scale or global scale that is not finite,
-// or a global scale of zero.
-std::string FindBadScale(const StoredMatrix& matrix);
+struct BadScale {
+  std::string what;        // empty: all scales are numbers
+  bool in_global = false;  // it is the global scale
+};
+
+// Reads every scale of `matrix` up to the first bad one: an E8M0 scale of 0xFF, an E4M3 scale that
+// is NaN, an f32 or global scale that is not finite, a global scale of zero.
+BadScale FindBadScale(const StoredMatrix& matrix);
 
 }  // namespace quern::checkpoint
