@@ -77,6 +77,7 @@ void PrintInspectJson(const InspectReport& report, const ChooseCompute& choose, 
     Field(out, "files",
           {{"shards", report.checkpoint->shards().size()},
            {"tensors", report.checkpoint->tensors().size()},
+           {"tensors_resolved", report.plan.num_stored_used},
            {"bytes", report.checkpoint->total_bytes()}});
   }
   if (report.config_ok) {

@@ -65,8 +65,14 @@ void PrintModel(const InspectReport& report, std::FILE* out) {
     Line(out, "  dialect  {}", OrDash(report.plan.dialect));
   }
   const checkpoint::Checkpoint& files = *report.checkpoint;
-  Line(out, "  files    {} of weights, {} tensors, {}", files.shards().size(),
-       files.tensors().size(), FormatBytes(files.total_bytes()));
+  const int64_t stored = static_cast<int64_t>(files.tensors().size());
+  std::string tensors = fmt::format("{} tensors", stored);
+  if (report.config_ok) {
+    const int64_t used = report.plan.num_stored_used;
+    tensors += used == stored ? ", all resolved" : fmt::format(", {} of them resolved", used);
+  }
+  Line(out, "  files    {} of weights, {}, {}", files.shards().size(),
+       FormatBytes(files.total_bytes()), tensors);
 }
 
 void PrintGroups(const InspectReport& report, std::FILE* out) {
