@@ -8,6 +8,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kWriteBytes = 64 << 10;
 constexpr int kClientClosedRequest = 499;  // nginx's number for it; seen in metrics only
 
 double SecondsSince(Clock::time_point start, Clock::time_point end) {
@@ -100,19 +101,18 @@ HttpResponse StreamHead(const std::string& id) {
   return head;
 }
 
-// Feeds events to the writer. An error when one of them is a failure.
+// Feeds one event to the writer. An error when the event is a failure.
 std::optional<ApiError> Consume(Services& services, Run& run, AnswerWriter& writer,
-                                const std::vector<ChoiceEvent>& events, Clock::time_point start) {
-  for (const ChoiceEvent& item : events) {
-    run.Note(item, start);
-    const engine::FinishReason finish = item.event.finish;
-    if (finish == engine::FinishReason::kError || finish == engine::FinishReason::kCancelled) {
-      services.metrics.CountFinish(finish == engine::FinishReason::kError ? "error" : "cancelled");
-      return ErrorOfEvent(item.event);
-    }
-    writer.Add(item.choice, item.event);
-    if (finish != engine::FinishReason::kNone)
-      services.metrics.CountFinish(writer.finish_reason(item.choice));
+                                const ChoiceEvent& item, Clock::time_point start) {
+  run.Note(item, start);
+  const engine::FinishReason finish = item.event.finish;
+  if (finish == engine::FinishReason::kError || finish == engine::FinishReason::kCancelled) {
+    services.metrics.CountFinish(finish == engine::FinishReason::kError ? "error" : "cancelled");
+    return ErrorOfEvent(item.event);
+  }
+  writer.Add(item.choice, item.event);
+  if (finish != engine::FinishReason::kNone) {
+    services.metrics.CountFinish(writer.finish_reason(item.choice));
   }
   return std::nullopt;
 }
@@ -132,27 +132,41 @@ asio::awaitable<int> Fail(Exchange& exchange, const ApiError& error) {
   co_return 200;
 }
 
+// Sends streamed text, after the head if it is the first. False when the peer is gone.
+asio::awaitable<bool> Flush(Exchange& exchange, const std::string& id, std::string& text) {
+  if (text.empty()) co_return true;
+  if (!exchange.has_begun()) {
+    HttpResponse head = StreamHead(id);
+    co_await exchange.Begin(std::move(head));
+  }
+  const bool taken = co_await exchange.Write(text);
+  text.clear();
+  co_return taken;
+}
+
 asio::awaitable<int> Deliver(Services& services, Exchange& exchange, PreparedAnswer& answer,
                              Run& run, Clock::time_point start) {
+  std::string text;  // streamed text not yet sent
   while (!run.done()) {
     const std::vector<ChoiceEvent> events = co_await run.channel().Next();
     std::optional<ApiError> error;
-    if (!events.empty()) {
-      error = Consume(services, run, *answer.writer, events, start);
-    } else if (run.channel().interruption() == Exchange::Interruption::kPeerClosed) {
-      co_return exchange.has_begun() ? 200 : kClientClosedRequest;
-    } else {
-      error = FromStatus(Unavailable("the server is shutting down; send the request again later"));
-    }
-    const std::string text = answer.writer->Take();  // what came before an error is still delivered
-    if (!text.empty()) {
-      if (!exchange.has_begun()) {
-        HttpResponse head = StreamHead(answer.id);
-        co_await exchange.Begin(std::move(head));
-      }
-      const bool taken = co_await exchange.Write(text);
+    for (size_t i = 0; i < events.size() && !error; ++i) {
+      error = Consume(services, run, *answer.writer, events[i], start);
+      text += answer.writer->Take();
+      // Much may have piled up behind a slow peer: it gets that piece by piece, too.
+      if (text.size() < kWriteBytes) continue;
+      const bool taken = co_await Flush(exchange, answer.id, text);
       if (!taken) co_return 200;
     }
+    if (events.empty()) {
+      if (run.channel().interruption() == Exchange::Interruption::kPeerClosed) {
+        co_return exchange.has_begun() ? 200 : kClientClosedRequest;
+      }
+      error = FromStatus(Unavailable("the server is shutting down; send the request again later"));
+    }
+    // What came before an error is still delivered.
+    const bool taken = co_await Flush(exchange, answer.id, text);
+    if (!taken) co_return 200;
     if (error) {
       run.Cancel();
       const int status = co_await Fail(exchange, *error);

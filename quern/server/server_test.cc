@@ -341,7 +341,6 @@ TEST_F(ServerTest, ASlowReaderHoldsNobodyUpAndIsDropped) {
   }
   EXPECT_THAT(metrics, HasSubstr("quern_http_connections 1\n"))
       << "the slow reader was not dropped";
-  EXPECT_FALSE(slow.Read().complete);
 }
 
 TEST_F(ServerTest, FiftyClientsGetCompleteAnswers) {
