@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "quern/base/log.h"
 #include "quern/cli/chat.h"
@@ -60,6 +61,12 @@ int Main(int argc, char** argv) {
                  "Messages on stderr: trace, debug, info, warn, error or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
       ->each([](const std::string& level) { log::SetLevel(level); });
+  app.failure_message([](const CLI::App* root, const CLI::Error& error) {
+    // The command that was named explains its options better than the program does.
+    const std::vector<CLI::App*> named = root->get_subcommands();
+    const std::string command = named.empty() ? "" : " " + named.front()->get_name();
+    return fmt::format("quern: {}\n`quern{} --help` explains.\n", error.what(), command);
+  });
   CommandResult result;
   if (argc > 0) result.program = argv[0];
   for (const AddCommand add : kCommands) add(app, result);

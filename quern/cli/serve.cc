@@ -154,6 +154,7 @@ void AddServerOptions(CLI::App& command, ServeOptions& options) {
   command.add_option("--host", server.host, "Address to listen on; 0.0.0.0 = every interface")
       ->capture_default_str();
   command.add_option("--port", server.port, "Port; 0 takes a free one and prints it")
+      ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   command
       .add_option("--api-key", server.api_key,

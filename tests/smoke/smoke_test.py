@@ -6,12 +6,15 @@ QUERN names the program, MODEL a small checkpoint. Standard library only.
 import json
 import os
 import pathlib
+import pty
 import re
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -63,8 +66,10 @@ class BadModels(unittest.TestCase):
                         ["inspect", path]):
             done = run(*command, stdin="")
             self.assertEqual(done.returncode, 1, (command, done.stderr))
+            # inspect tells a checkpoint's problems in its report, which is its result.
+            told = done.stdout + done.stderr if command[0] == "inspect" else done.stderr
             for word in words:
-                self.assertIn(word, done.stderr, command)
+                self.assertIn(word, told, command)
 
     def test_missing_path(self):
         self.expect_failure("/no/such/model", "/no/such/model")
@@ -192,6 +197,89 @@ class Chat(unittest.TestCase):
         done = run("chat", MODEL, *self.FLAGS, stdin="/nonsense\n")
         self.assertEqual(done.returncode, 1)
         self.assertIn("/nonsense", done.stderr)
+
+
+class Terminal:
+    """quern on a pseudo-terminal, fed and read like one."""
+
+    def __init__(self, *args, env=None):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(QUERN, [QUERN, *args], {**os.environ, "TERM": "xterm", **(env or {})})
+        self.seen = ""
+        self.read_to = 0
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, text):
+        """Waits for `text` in what is printed from here on; returns all up to it."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while self.seen.find(text, self.read_to) < 0:
+            ready, _, _ = select.select([self.fd], [], [], deadline - time.monotonic())
+            if not ready:
+                raise AssertionError(f"no {text!r} in {self.seen[self.read_to:]!r}")
+            try:
+                chunk = os.read(self.fd, 65536)
+            except OSError:  # the program has ended
+                chunk = b""
+            if not chunk:
+                raise AssertionError(f"ended without {text!r}: {self.seen[self.read_to:]!r}")
+            self.seen += chunk.decode(errors="replace")
+        end = self.seen.find(text, self.read_to) + len(text)
+        found = self.seen[self.read_to:end]
+        self.read_to = end
+        return found
+
+    def exit_code(self):
+        while True:
+            try:
+                if not os.read(self.fd, 65536):
+                    break
+            except OSError:
+                break
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+class ChatOnATerminal(unittest.TestCase):
+    def test_prompts_dims_reasoning_and_leaves_on_quit(self):
+        terminal = Terminal("chat", MODEL, "--max-tokens", "8", "--temperature", "0", env={"NO_COLOR": ""})
+        terminal.expect("> ")
+        terminal.send("Hello\n")
+        self.assertIn("\033[2m", terminal.expect("tok/s"))  # a random model never ends its reasoning
+        terminal.expect("> ")
+        terminal.send("/help\n")
+        terminal.expect("/reset")
+        terminal.send("/nonsense\n")
+        terminal.expect("no such command")
+        terminal.expect("> ")
+        terminal.send("/quit\n")
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_no_color_means_no_ansi(self):
+        terminal = Terminal("chat", MODEL, "--max-tokens", "8", "--temperature", "0", env={"NO_COLOR": "1"})
+        terminal.expect("> ")
+        terminal.send("Hello\n")
+        answer = terminal.expect("tok/s")
+        self.assertIn("[reasoning]", answer)
+        self.assertNotIn("\033[2m", answer)
+        terminal.expect("> ")
+        terminal.send("\x04")  # ctrl-D
+        self.assertEqual(terminal.exit_code(), 0)
+
+    def test_ctrl_c_stops_the_answer_not_the_chat(self):
+        terminal = Terminal("chat", MODEL, "--ignore-eos", "--seed", "1")
+        terminal.expect("> ")
+        terminal.send("Hello\n")
+        terminal.expect("\033[2m")  # the answer has begun
+        terminal.send("\x03")
+        terminal.expect("(stopped)")
+        terminal.expect("> ")
+        terminal.send("\x03")
+        terminal.expect("ctrl-D or /quit leaves")
+        terminal.send("/quit\n")
+        self.assertEqual(terminal.exit_code(), 0)
 
 
 class Inspect(unittest.TestCase):
