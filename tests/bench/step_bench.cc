@@ -1,0 +1,94 @@
+// Whole forward passes of a random GLM-5-shaped model with MXFP4 experts, large enough (about 100
+// MB) that weights do not stay in the caches of most machines: decode steps of one sequence and of
+// several, and prefill chunks.
+#include <benchmark/benchmark.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "quern/backend/cpu/cpu_backend.h"
+#include "quern/model/model.h"
+#include "quern/testing/checkpoint_writer.h"
+#include "quern/testing/model_runner.h"
+
+namespace quern {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kPagesEach = 40;  // 2560 positions a sequence
+constexpr int64_t kMaxSequences = 8;
+
+Json BenchConfig() {
+  Json config = testing::PresetConfig("tiny-dsa").value();
+  config["hidden_size"] = 1024;
+  config["q_lora_rank"] = 512;
+  config["kv_lora_rank"] = 256;
+  config["num_attention_heads"] = 16;
+  config["num_key_value_heads"] = 16;
+  config["intermediate_size"] = 4096;
+  config["moe_intermediate_size"] = 512;
+  config["n_routed_experts"] = 32;
+  config["num_experts_per_tok"] = 4;
+  config["index_topk"] = 512;
+  config["max_position_embeddings"] = 8192;
+  return config;
+}
+
+// Written and loaded once, kept for all benchmarks of the run.
+struct Loaded {
+  std::unique_ptr<backend::Backend> backend = backend::CreateCpuBackend();
+  std::unique_ptr<model::Model> model;
+  std::unique_ptr<testing::ModelRunner> runner;
+
+  Loaded() {
+    const fs::path directory = fs::temp_directory_path() / "quern-step-bench";
+    testing::CheckpointSpec spec;
+    spec.config = BenchConfig();
+    spec.layout = testing::LayoutFromName("quark-mxfp4").value();
+    const Status written = testing::WriteCheckpoint(directory.string(), spec);
+    QUERN_CHECK(written.ok(), "{}", written.ToString());
+    std::vector<std::string> warnings;
+    model = model::LoadModel(directory.string(), *backend, {}, warnings).value();
+    fs::remove_all(directory);
+    runner = std::make_unique<testing::ModelRunner>(*model, kMaxSequences * kPagesEach);
+  }
+};
+
+Loaded& Shared() {
+  static Loaded loaded;
+  return loaded;
+}
+
+// `sequences` sequences, each `rows` tokens from `position` on, in one step.
+void BM_Step(benchmark::State& state) {
+  const int64_t sequences = state.range(0), rows = state.range(1), position = state.range(2);
+  Loaded& loaded = Shared();
+  const int64_t vocab = loaded.model->config().vocab_size;
+  std::vector<std::vector<int32_t>> tokens;
+  std::vector<testing::ModelRunner::Rows> batch;
+  for (int64_t i = 0; i < sequences; ++i) {
+    tokens.push_back(testing::MakeTokens(rows, vocab, static_cast<uint64_t>(i)));
+  }
+  for (const auto& sequence : tokens) batch.push_back({sequence, position});
+  for (auto _ : state) benchmark::DoNotOptimize(loaded.runner->Step(batch, kPagesEach));
+  state.counters["tok/s"] = benchmark::Counter(static_cast<double>(sequences * rows),
+                                               benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["weights_MB"] = static_cast<double>(loaded.model->weight_bytes()) / 1e6;
+  state.counters["threads"] = loaded.backend->num_threads();
+}
+BENCHMARK(BM_Step)
+    ->ArgNames({"sequences", "rows", "position"})
+    ->Args({1, 1, 100})
+    ->Args({1, 1, 2400})
+    ->Args({4, 1, 2400})
+    ->Args({8, 1, 2400})
+    ->Args({1, 128, 0})
+    ->Args({1, 128, 2400})
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace quern
