@@ -211,7 +211,7 @@ std::optional<FoundModule> StoredTensors::TakeExpert(std::string_view module, in
   if (!parts.scale.there()) return found;
 
   std::vector<int64_t>& scale = parts.scale.shape;
-  if (scale.empty() || scale[0] != num_experts) {
+  if (scale.empty() || scale[0] != num_experts || fused.scale->bytes == 0) {
     found.error = fmt::format("{} holds {}, want scales of {} experts", fused.scale->name,
                               DescribePart(parts.scale), num_experts);
     return found;

@@ -418,6 +418,15 @@ TEST(PrecisionPlan, FusedExpertsOfAnotherShapeAreNamed) {
   EXPECT_THAT(problems.errors(), SizeIs(1));
 }
 
+TEST(PrecisionPlan, FusedScalesWithoutElementsAreNamed) {
+  EditedCheckpoint edited(Layout::kGptOss);
+  const std::string name = "model.layers.2.mlp.experts.down_proj_scales";
+  edited.Get(name).shape = {8, 128, int64_t{1} << 40, int64_t{1} << 22, 0};
+  Problems problems;
+  edited.Resolve(problems);
+  EXPECT_THAT(problems.errors(), Contains(HasSubstr(name)));
+}
+
 // A fused tensor has one format; a rule that takes out one of its experts cannot be obeyed.
 TEST(PrecisionPlan, ARuleForOneExpertOfAFusedTensorIsAnError) {
   EditedCheckpoint edited(Layout::kGptOss);
