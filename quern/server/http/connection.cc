@@ -84,7 +84,7 @@ void Connection::Drain() {
 void Connection::Abort() {
   asio::post(executor_, [self = shared_from_this()] {
     self->aborted_ = true;
-    if (self->busy_) {
+    if (self->interrupted_) {
       log::warn("{} {} is cancelled: the grace time is over", self->request_.method,
                 self->request_.path);
     }
