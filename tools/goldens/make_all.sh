@@ -2,7 +2,7 @@
 # Makes every golden again. One command, from anywhere:
 #   tools/goldens/make_all.sh
 # Builds quern's checkpoint generator, sets up a Python environment with the pinned tools (requirements.txt) in
-# $GOLDENS_VENV (default: .venv-goldens beside the build folder) and runs the scripts of this folder. About an hour on two
+# $GOLDENS_VENV (default: build/.venv-goldens) and runs the scripts of this folder. About an hour on two
 # cores; nothing but the pinned packages is downloaded.
 set -eu
 cd "$(dirname "$0")/../.."

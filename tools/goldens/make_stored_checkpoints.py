@@ -50,7 +50,10 @@ SIZES = {
 
 
 def random_model(seed):
-    """Like the generator's weights: matrices keep activations near 1, norm weights lie around 1."""
+    """Like the generator's weights: matrices keep activations near 1, norm weights lie around 1.
+
+    But the latents before their norms are small, as they can be in trained models, so that the norms' eps shows.
+    """
     torch.manual_seed(seed)
     model = GlmMoeDsaForCausalLM(GlmMoeDsaConfig(**SIZES)).eval()
     for name, value in [*model.named_parameters(), *model.named_buffers()]:
@@ -65,6 +68,10 @@ def random_model(seed):
             value.copy_(noise)
         else:
             value.copy_(noise * value.shape[-1] ** -0.5)
+        if name.endswith("q_a_proj.weight"):
+            value.mul_(0.01)
+        elif name.endswith("kv_a_proj_with_mqa.weight"):
+            value[: SIZES["kv_lora_rank"]].mul_(0.01)
     return model
 
 
