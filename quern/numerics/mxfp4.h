@@ -15,11 +15,12 @@ inline constexpr int64_t kMxfp4Group = 32;
 void DecodeMxfp4Row(const uint8_t* codes, const uint8_t* scales, int64_t k, float* out);
 
 // The scale of a group as AMD Quark computes it in mode "even": with amax = m * 2^e, 1 <= m < 2,
-// the exponent rises by one when m >= 1.75, and scale = 2^(e - 2). Codes are clamped to [0, 254];
-// an all-zero group gets code 0.
+// the exponent rises by one when m >= 1.75, and scale = 2^(e - 2). Codes are clamped to [1, 254],
+// so that a scale is always a normal f32; an all-zero group gets code 1.
 uint8_t Mxfp4EvenScale(float amax);
 
-// Quantizes `k` finite values with Mxfp4EvenScale and E2M1 rounding; k % 32 == 0.
+// Quantizes `k` finite values with Mxfp4EvenScale and E2M1 rounding; k % 32 == 0. The bytes are
+// those that Quark stores: what rounds to zero becomes code 0, never -0 (code 8).
 void EncodeMxfp4Row(const float* values, int64_t k, uint8_t* codes, uint8_t* scales);
 
 }  // namespace quern

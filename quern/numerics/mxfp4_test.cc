@@ -5,8 +5,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
+#include <string>
 #include <vector>
+
+#include "quern/base/json.h"
 
 namespace quern {
 namespace {
@@ -67,10 +71,11 @@ TEST(Mxfp4, EvenScaleRisesAtMantissa175) {
 }
 
 TEST(Mxfp4, EvenScaleIsClamped) {
-  EXPECT_EQ(Mxfp4EvenScale(0.0f), 0);
-  EXPECT_EQ(Mxfp4EvenScale(0x1p-126f), 0);
-  EXPECT_EQ(Mxfp4EvenScale(0x1p-149f), 0);
+  EXPECT_EQ(Mxfp4EvenScale(0.0f), 1);
+  EXPECT_EQ(Mxfp4EvenScale(0x1p-149f), 1);
+  EXPECT_EQ(Mxfp4EvenScale(0x1p-126f), 1);
   EXPECT_EQ(Mxfp4EvenScale(0x1p-124f), 1);
+  EXPECT_EQ(Mxfp4EvenScale(0x1p-123f), 2);
   EXPECT_LE(Mxfp4EvenScale(std::numeric_limits<float>::max()), 254);
   EXPECT_EQ(Mxfp4EvenScale(std::numeric_limits<float>::max()), 253);
 }
@@ -116,12 +121,35 @@ TEST(Mxfp4, EncodesToTheNearestValue) {
   }
 }
 
+// Byte for byte what AMD Quark stores, and the same values back
+// (tools/goldens/make_quark_mxfp4.py).
+TEST(Mxfp4, EncodesTheBytesOfQuark) {
+  const Result<Json> file = ReadJsonFile(QUERN_SOURCE_DIR "/tests/data/quark_mxfp4.json");
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  const Json& groups = (*file)["groups"];
+  ASSERT_GE(groups.size(), 100u);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    std::vector<float> values;
+    for (const Json& bits : groups[g]["values"])
+      values.push_back(std::bit_cast<float>(bits.get<uint32_t>()));
+    ASSERT_EQ(values.size(), 32u);
+    std::vector<uint8_t> codes(16);
+    uint8_t scale = 0;
+    EncodeMxfp4Row(values.data(), 32, codes.data(), &scale);
+    EXPECT_EQ(scale, groups[g]["scale"].get<int>()) << "group " << g;
+    std::string hex;
+    for (uint8_t code : codes) hex += fmt::format("{:02x}", code);
+    EXPECT_EQ(hex, groups[g]["codes"].get<std::string>())
+        << "group " << g << ", scale " << int{scale};
+  }
+}
+
 TEST(Mxfp4, ZeroGroupIsAllZero) {
   const std::vector<float> zeros(32, 0.0f);
   std::vector<uint8_t> codes(16, 0xAB);
   uint8_t scale = 0xAB;
   EncodeMxfp4Row(zeros.data(), 32, codes.data(), &scale);
-  EXPECT_EQ(scale, 0);
+  EXPECT_EQ(scale, 1);
   for (uint8_t code : codes) EXPECT_EQ(code, 0);
 }
 
