@@ -64,7 +64,7 @@ void PanelAttention(const MlaAttentionArgs& a, int64_t t, int64_t panel, float* 
       ToF32(a.cache.dtype, host::CacheRow(a.cache, a.batch, t, pos), width, keys + j * width);
     }
     for (int64_t i = 0; i < n * 16; ++i) p[i] = 0.0f;
-    TileRows(keys, width, 1, n, q, width, p, 16);
+    TileRows<1>(keys, width, 1, n, &q, width, p, 16);
     for (size_t v = 0; v < kVecs; ++v) {
       float* pv = p + v * kLanes;
       VF tile_max = running_max[v];
@@ -86,7 +86,7 @@ void PanelAttention(const MlaAttentionArgs& a, int64_t t, int64_t panel, float* 
       }
       running_max[v] = tile_max;
     }
-    TileRows(keys, 1, width, rank, p, n, z, 16);  // x[c][j] = key j's latent element c
+    TileRows<1>(keys, 1, width, rank, &p, n, z, 16);  // x[c][j] = key j's latent element c
   }
   const int64_t heads = HWY_MIN(16, a.q.dim(1) - panel * 16);
   for (size_t v = 0; v < kVecs; ++v) {
@@ -123,7 +123,8 @@ void ScoreKeys(const IndexSelectArgs& a, int64_t t, int64_t begin, int64_t end, 
       for (int64_t h = p * 16; h < HWY_MIN(heads, p * 16 + 16); ++h)
         w[h - p * 16] = weights[h] * a.scale;
       for (int64_t i = 0; i < n * 16; ++i) dots[i] = 0.0f;
-      TileRows(keys, width, 1, n, q + p * width * 16, width, dots, 16);
+      const float* panel = q + p * width * 16;
+      TileRows<1>(keys, width, 1, n, &panel, width, dots, 16);
       for (int64_t i = 0; i < n * 16; i += static_cast<int64_t>(kLanes)) {
         const VF dot = hn::Load(d, dots + i);
         const VF relu = hn::IfThenElseZero(hn::Gt(dot, hn::Zero(d)), dot);

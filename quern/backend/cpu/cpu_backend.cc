@@ -181,14 +181,17 @@ class CpuBackend : public Backend {
   Status Embed(const EmbedArgs& a) override {
     QUERN_TRY(Validate(a));
     const auto& table = static_cast<const CpuTable&>(a.table);
-    std::vector<float> row(static_cast<size_t>(table.cols()));
+    const int64_t n = table.cols();
     for (int64_t t = 0; t < a.ids.dim(0); ++t) {
-      const int64_t id = I32(a.ids, t);
-      if (id < 0 || id >= table.rows())
-        return InvalidArgument("Embed: token id {} of {}", id, table.rows());
-      DecodeRow(table.stored, id, row.data());
-      StoreRowAs(row.data(), table.cols(), a.y.dtype, RowVoid(a.y, t));
+      if (I32(a.ids, t) < 0 || I32(a.ids, t) >= table.rows())
+        return InvalidArgument("Embed: token id {} of {}", I32(a.ids, t), table.rows());
     }
+    QUERN_ASSIGN(float* scratch, workers_.Floats(n * pool_.num_threads()));
+    pool_.ParallelFor(a.ids.dim(0), [&](int64_t t, int worker) {
+      float* row = scratch + worker * n;
+      DecodeRow(table.stored, I32(a.ids, t), row);
+      StoreRowAs(row, n, a.y.dtype, RowVoid(a.y, t));
+    });
     return OkStatus();
   }
 
@@ -235,12 +238,33 @@ class CpuBackend : public Backend {
   Status IndexSelect(const IndexSelectArgs& a) override;
   Status MlaAttention(const MlaAttentionArgs& a) override;
 
-  // Memory moves and small loops: the reference is fast enough.
-  Status LayerNorm(const LayerNormArgs& a) override { return Run(a, ref::LayerNorm); }
-  Status RopeTable(const RopeTableArgs& a) override { return Run(a, ref::RopeTable); }
-  Status Rope(const RopeArgs& a) override { return Run(a, ref::Rope); }
+  // Memory moves and small loops: the reference, with its rows dealt out to the threads.
+  Status LayerNorm(const LayerNormArgs& a) override {
+    return RunRows(a, a.x.dim(0), 16, ref::LayerNorm,
+                   [](LayerNormArgs& part, int64_t begin, int64_t n) {
+                     part.x = part.x.Rows(begin, n), part.y = part.y.Rows(begin, n);
+                   });
+  }
+  Status RopeTable(const RopeTableArgs& a) override {
+    return RunRows(a, a.positions.dim(0), 64, ref::RopeTable,
+                   [](RopeTableArgs& part, int64_t begin, int64_t n) {
+                     part.positions = part.positions.Rows(begin, n),
+                     part.out = part.out.Rows(begin, n);
+                   });
+  }
+  Status Rope(const RopeArgs& a) override {
+    return RunRows(a, a.x.dim(0), 4, ref::Rope, [](RopeArgs& part, int64_t begin, int64_t n) {
+      part.x = part.x.Rows(begin, n), part.y = part.y.Rows(begin, n);
+      part.table = part.table.Rows(begin, n);
+    });
+  }
+  Status GatherRows(const GatherRowsArgs& a) override {
+    return RunRows(a, a.rows.dim(0), 16, ref::GatherRows,
+                   [](GatherRowsArgs& part, int64_t begin, int64_t n) {
+                     part.rows = part.rows.Rows(begin, n), part.y = part.y.Rows(begin, n);
+                   });
+  }
   Status CacheWrite(const CacheWriteArgs& a) override { return Run(a, ref::CacheWrite); }
-  Status GatherRows(const GatherRowsArgs& a) override { return Run(a, ref::GatherRows); }
   Status Route(const RouteArgs& a) override {
     QUERN_TRY(Validate(a));
     return ref::Route(a);
@@ -256,6 +280,19 @@ class CpuBackend : public Backend {
   static Status Run(const Args& args, void (*op)(const Args&)) {
     QUERN_TRY(Validate(args));
     op(args);
+    return OkStatus();
+  }
+
+  // Runs `op` on `step` rows at a time, in parallel; `cut(part, begin, n)` narrows the arguments.
+  template <typename Args, typename Cut>
+  Status RunRows(const Args& args, int64_t rows, int64_t step, void (*op)(const Args&),
+                 const Cut& cut) {
+    QUERN_TRY(Validate(args));
+    pool_.ParallelFor((rows + step - 1) / step, [&](int64_t i, int) {
+      Args part = args;
+      cut(part, i * step, std::min(step, rows - i * step));
+      op(part);
+    });
     return OkStatus();
   }
 

@@ -1,5 +1,7 @@
 #include "quern/backend/cpu/gemm.h"
 
+#include <cstring>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "quern/backend/cpu/gemm.cc"
 #include "hwy/foreach_target.h"  // compiles this file once per SIMD target
@@ -10,26 +12,21 @@ HWY_BEFORE_NAMESPACE();
 namespace quern::backend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// k is walked in chunks so that a decoded chunk of four panels (64 KiB) stays in L2 while all rows
-// pass over it.
-inline constexpr int64_t kChunk = 256;
-
-// Rows of x in groups that fill the registers: few rows take more panels at once to hide fma
-// latency.
+// Few rows take more panels at once, to hide the latency of their adds.
 HWY_INLINE void TilePanels(const float* x, int64_t xs, int64_t rows, const float* const* panels,
                            int64_t num_panels, int64_t kc, float* c, int64_t cs) {
-  if (num_panels == 4 && rows == 1) return Tile<1, 4>(x, xs, 1, panels, kc, c, cs);
-  if (num_panels == 4 && rows <= 3) {
-    for (int64_t p = 0; p < 4; p += 2) {
-      if (rows == 3) {
-        Tile<3, 2>(x, xs, 1, panels + p, kc, c + p * 16, cs);
-      } else {
-        Tile<2, 2>(x, xs, 1, panels + p, kc, c + p * 16, cs);
-      }
-    }
+  int64_t p = 0;
+  if (num_panels == kItemPanels && rows <= 3) {
+    constexpr int kWide = kVecs == 1 ? 4 : 2;
+    for (; p < num_panels; p += kWide)
+      TileUpTo<3, kWide>(rows, x, xs, 1, panels + p, kc, c + p * kPanelRows, cs);
     return;
   }
-  for (int64_t p = 0; p < num_panels; ++p) TileRows(x, xs, 1, rows, panels[p], kc, c + p * 16, cs);
+  if constexpr (kVecs == 1) {
+    for (; p + 2 <= num_panels; p += 2)
+      TileRows<2>(x, xs, 1, rows, panels + p, kc, c + p * kPanelRows, cs);
+  }
+  for (; p < num_panels; ++p) TileRows<1>(x, xs, 1, rows, panels + p, kc, c + p * kPanelRows, cs);
 }
 
 // Stores n floats of one y row.
@@ -55,36 +52,78 @@ HWY_INLINE void StoreRow(const float* c, int64_t n, Dtype type, void* y) {
   }
 }
 
-void GemmItem(const GemmTask& task, int64_t item, float* scratch) {
+// One row: weights go from memory to registers.
+template <Codes kCodes>
+HWY_INLINE void OneRow(const PackedMatrix& w, int64_t first, int64_t num_panels, const float* x,
+                       float* c) {
+  if (num_panels == kItemPanels)
+    return RowTimesPanels<kCodes, kItemPanels>(w, first, 0, w.cols, x, c);
+  for (int64_t p = 0; p < num_panels; ++p)
+    RowTimesPanels<kCodes, 1>(w, first + p, 0, w.cols, x, c + p * kPanelRows);
+}
+
+// Up to kItemRows rows: a chunk of k at a time is decoded, and x copied beside it (its own rows lie
+// a power of two apart, which would fight for the same cache sets).
+template <Codes kCodes>
+HWY_INLINE void ManyRows(const GemmTask& task, int64_t first, int64_t num_panels, const float* x,
+                         int64_t rows, float* scratch, float* c) {
+  const PackedMatrix& w = *task.w;
+  float* decoded = scratch;                                     // [panels][chunk][16]
+  float* xs = decoded + kItemPanels * kPanelRows * kGemmChunk;  // [rows][chunk]
+  for (int64_t k = 0; k < w.cols; k += kGemmChunk) {
+    const int64_t kc = HWY_MIN(kGemmChunk, w.cols - k);
+    const float* panels[kItemPanels];
+    for (int64_t p = 0; p < num_panels; ++p) {
+      if constexpr (kCodes == Codes::kF32) {  // already what the kernel reads
+        panels[p] = reinterpret_cast<const float*>(w.panel_codes(first + p)) + k * kPanelRows;
+      } else {
+        DecodePanel<kCodes>(w, first + p, k, kc, decoded + p * kPanelRows * kGemmChunk);
+        panels[p] = decoded + p * kPanelRows * kGemmChunk;
+      }
+    }
+    for (int64_t m = 0; m < rows; ++m) {
+      std::memcpy(xs + m * kGemmChunk, x + m * task.x_stride + k,
+                  static_cast<size_t>(kc) * sizeof(float));
+    }
+    TilePanels(xs, kGemmChunk, rows, panels, num_panels, kc, c, kItemPanels * kPanelRows);
+  }
+}
+
+template <Codes kCodes>
+void ItemOf(const GemmTask& task, int64_t item, float* scratch) {
   const PackedMatrix& w = *task.w;
   const int64_t first = item * kItemPanels;
   const int64_t num_panels = HWY_MIN(kItemPanels, w.panels() - first);
   const int64_t cols = HWY_MIN(num_panels * kPanelRows, w.rows - first * kPanelRows);
-  const int64_t cs = kItemPanels * kPanelRows;
-  float* decoded = scratch;
-  float* c = scratch + kItemPanels * kPanelRows * kChunk;
+  constexpr int64_t kStride = kItemPanels * kPanelRows;
+  float* c = scratch;  // [rows][panels][16]
   for (int64_t row = 0; row < task.rows; row += kItemRows) {
     const int64_t rows = HWY_MIN(kItemRows, task.rows - row);
     const float* x = task.x + row * task.x_stride;
-    for (int64_t i = 0; i < rows * cs; ++i) c[i] = 0.0f;
-    for (int64_t k = 0; k < w.cols; k += kChunk) {
-      const int64_t kc = HWY_MIN(kChunk, w.cols - k);
-      const float* panels[kItemPanels];
-      for (int64_t p = 0; p < num_panels; ++p) {
-        if (w.codes == Codes::kF32) {  // already what the kernel reads
-          panels[p] = reinterpret_cast<const float*>(w.panel_codes(first + p)) + k * kPanelRows;
-        } else {
-          DecodePanel(w, first + p, k, kc, decoded + p * kPanelRows * kChunk);
-          panels[p] = decoded + p * kPanelRows * kChunk;
-        }
-      }
-      TilePanels(x + k, task.x_stride, rows, panels, num_panels, kc, c, cs);
+    std::memset(c, 0, static_cast<size_t>(rows * kStride) * sizeof(float));
+    if (rows == 1) {
+      OneRow<kCodes>(w, first, num_panels, x, c);
+    } else {
+      ManyRows<kCodes>(task, first, num_panels, x, rows, scratch + kItemRows * kStride, c);
     }
     for (int64_t m = 0; m < rows; ++m) {
       const int64_t at = (row + m) * task.y_stride + first * kPanelRows;
-      StoreRow(c + m * cs, cols, task.y_type,
+      StoreRow(c + m * kStride, cols, task.y_type,
                static_cast<char*>(task.y) + at * DtypeBytes(task.y_type));
     }
+  }
+}
+
+void GemmItem(const GemmTask& task, int64_t item, float* scratch) {
+  switch (task.w->codes) {
+    case Codes::kF32:
+      return ItemOf<Codes::kF32>(task, item, scratch);
+    case Codes::kBf16:
+      return ItemOf<Codes::kBf16>(task, item, scratch);
+    case Codes::kE4M3:
+      return ItemOf<Codes::kE4M3>(task, item, scratch);
+    case Codes::kE2M1:
+      return ItemOf<Codes::kE2M1>(task, item, scratch);
   }
 }
 

@@ -16,11 +16,14 @@ struct GemmTask {
   Dtype y_type = Dtype::kF32;
 };
 
-// Panels handled by one work item, and rows of x in one pass over them.
+// Panels handled by one work item, rows of x in one pass over them, and the part of k that stays in
+// L2 while all rows pass over it: 32 KiB of decoded weights, 48 KiB of x.
 inline constexpr int64_t kItemPanels = 4;
 inline constexpr int64_t kItemRows = 96;
-// Scratch floats a worker needs for RunGemmItem.
-inline constexpr int64_t kGemmScratchFloats = kItemPanels * kPanelRows * (256 + kItemRows);
+inline constexpr int64_t kGemmChunk = 128;
+// Scratch floats a worker needs for RunGemmItem: results, decoded weights, x.
+inline constexpr int64_t kGemmScratchFloats =
+    kItemRows * kItemPanels * kPanelRows + (kItemPanels * kPanelRows + kItemRows) * kGemmChunk;
 
 // Computes columns [item * 64, + 64) of task for all its rows. Reentrant with its own scratch
 // (64-byte aligned).

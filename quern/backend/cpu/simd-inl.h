@@ -13,6 +13,14 @@
 #include "hwy/highway.h"
 #include "quern/backend/math.h"
 
+#undef QUERN_UNROLL
+// Loops over registers: without it -O2 keeps arrays of vectors in memory.
+#if defined(__clang__)
+#define QUERN_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define QUERN_UNROLL _Pragma("GCC unroll 64")
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace quern::backend::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;

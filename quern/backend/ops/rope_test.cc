@@ -15,7 +15,9 @@ TestTensor Positions(const std::vector<int32_t>& values) {
 const std::vector<int32_t> kPositions = {0, 1, 2, 63, 64, 4095, 1000000, 17, 5};
 
 TEST(RopeTableTest, EqualsTheReferenceAndTheFormula) {
-  TestTensor positions = Positions(kPositions);
+  std::vector<int32_t> values = kPositions;  // more than one thread's share
+  for (int32_t p = 0; p < 140; ++p) values.push_back(p * 31);
+  TestTensor positions = Positions(values);
   const int64_t tokens = positions.size();
   for (int64_t dim : {2, 8, 30, 64, 128}) {
     for (double theta : {10000.0, 8e6}) {
@@ -28,7 +30,7 @@ TEST(RopeTableTest, EqualsTheReferenceAndTheFormula) {
       });
       for (int64_t t = 0; t < tokens; ++t) {
         for (int64_t i = 0; i < dim / 2; ++i) {
-          const double p = kPositions[static_cast<size_t>(t)];
+          const double p = values[static_cast<size_t>(t)];
           const double angle =
               p * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
           // The frequency is rounded to f32 (steps of 2^-24 and a pow of a rounded exponent).
