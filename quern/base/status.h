@@ -103,13 +103,14 @@ class [[nodiscard]] Result {
     QUERN_CHECK(ok(), "{}", status_.ToString());
     return *value_;
   }
-  T&& value() && {
+  // By value, so that `for (x : F().value())` keeps what it walks over alive.
+  T value() && {
     QUERN_CHECK(ok(), "{}", status_.ToString());
     return std::move(*value_);
   }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace quern {
 namespace {
 
@@ -25,6 +27,15 @@ TEST(Status, CarriesCodeAndMessage) {
 TEST(Status, ResultHoldsTheValue) {
   ASSERT_TRUE(Quarter(8).ok());
   EXPECT_EQ(*Quarter(8), 2);
+}
+
+Result<std::vector<int>> Numbers() { return std::vector<int>{1, 2, 3}; }
+
+TEST(Status, LoopOverATemporaryResultIsSafe) {
+  int sum = 0;
+  for (int x : Numbers().value()) sum += x;
+  for (int x : *Numbers()) sum += x;
+  EXPECT_EQ(sum, 12);
 }
 
 TEST(StatusDeathTest, ReadingAnErrorAsAValueSaysWhy) {
