@@ -93,7 +93,7 @@ void CheckToolCall(FieldReader& reader, const Json& call, const std::string& nam
                  fmt::format("{}.function.arguments: got {}, want a string of JSON", name,
                              DescribeJson(*arguments)),
                  "invalid_type");
-    } else if (arguments != nullptr && arguments->is_string()) {
+    } else if (arguments != nullptr && arguments->is_string() && *arguments != "") {
       const auto parsed = ParseJson(arguments->get_ref<const std::string&>());
       if (!parsed.ok() || !parsed->is_object()) {
         inner.Fail("arguments",
@@ -129,8 +129,13 @@ void ReadAssistant(FieldReader& fields, FieldReader& reader, Json& message,
   for (size_t i = 0; i < num_calls; ++i) {
     CheckToolCall(reader, (*calls)[i], fmt::format("{}.tool_calls[{}]", name, i));
   }
-  if (!fields.ok()) return;
+  if (!fields.ok() || !reader.ok()) return;
   if (calls != nullptr && num_calls == 0) message.erase("tool_calls");
+  for (size_t i = 0; i < num_calls; ++i) {
+    // A call without arguments, in the ways clients write it.
+    Json& arguments = message["tool_calls"][i]["function"]["arguments"];
+    if (arguments.is_null() || arguments == "") arguments = "{}";
+  }
   CheckContent(reader, message, name, /*may_be_null=*/num_calls > 0 || has_reasoning,
                /*is_tool_message=*/false);
   if (!message.contains("content")) message["content"] = nullptr;

@@ -53,6 +53,16 @@ TEST(ChatRequest, NormalizesMessages) {
   EXPECT_FALSE(request.prompt.continue_final_message);
 }
 
+TEST(ChatRequest, CallsWithoutArgumentsHaveAnEmptyObject) {
+  for (const char* function : {R"({"name": "f"})", R"({"name": "f", "arguments": null})",
+                               R"({"name": "f", "arguments": ""})"}) {
+    const ChatRequest request =
+        Chat(Messages(R"({"role": "assistant", "tool_calls": [{"id": "1", "function": )" +
+                      std::string(function) + R"(}]}, {"role": "tool", "content": "x"})"));
+    EXPECT_EQ(request.prompt.messages[0]["tool_calls"][0]["function"]["arguments"], "{}");
+  }
+}
+
 TEST(ChatRequest, ContinuesALastAssistantMessage) {
   const char* kLast =
       R"({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hel"})";
