@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"tiny-edge", testing::Layout::kFp8Block, "edge_fp8_block"},
                       Case{"tiny-lite", testing::Layout::kBf16, "lite_bf16"},
                       Case{"tiny-lite", testing::Layout::kF16, "lite_f16"}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& test) { return std::string(test.param.name); });
 
 std::vector<float> LogitsOf(testing::Layout layout, backend::Backend& be) {
   const std::string path =
