@@ -18,7 +18,11 @@ while [ $# -gt 0 ]; do
     *) break ;;
   esac
 done
-if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+if command -v ccache >/dev/null; then
+  options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  # So that another checkout finds what this one compiled.
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true
+fi
 
 # A build folder that was moved or copied with its checkout still points at the old place.
 cache=build/$preset/CMakeCache.txt
