@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "quern/base/file.h"
 #include "quern/checkpoint/checkpoint.h"
@@ -41,8 +42,11 @@ std::unique_ptr<Checkpoint> OpenClean(const std::string& dir) {
 }
 
 TEST(CheckpointWriter, EveryLayoutOpensWithoutProblems) {
+  // The edge preset in all layouts; the others, whose sizes are rounder, in one per way of storing.
+  const std::vector<Layout> some = {Layout::kF32, Layout::kFp8Block, Layout::kQuarkMxfp4,
+                                    Layout::kModeloptNvfp4, Layout::kGptOss};
   for (const char* preset : {"tiny-dsa", "tiny-lite", "tiny-edge"}) {
-    for (Layout layout : AllLayouts()) {
+    for (Layout layout : std::string(preset) == "tiny-edge" ? AllLayouts() : some) {
       SCOPED_TRACE(std::string(preset) + " " + std::string(LayoutName(layout)));
       const std::string dir = NewDir("layouts");
       ASSERT_TRUE(WriteCheckpoint(dir, Spec(preset, layout)).ok());

@@ -102,9 +102,11 @@ Result<std::string> ReadBytes(const fs::path& path) {
 // Over all weight files in order of their names.
 Result<uint32_t> WeightsCrc32(const fs::path& directory) {
   std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
   }
+  if (error) return NotFound("{}: {}", directory.string(), error.message());
   std::sort(files.begin(), files.end());
   std::string all;
   for (const fs::path& file : files) {

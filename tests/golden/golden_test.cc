@@ -2,7 +2,9 @@
 // models, as stored in this folder. README.md describes the files; tools/goldens makes them.
 #include "quern/testing/golden.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -59,17 +61,19 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     auto golden = testing::ReadGolden(std::string(kFolder) + "/" + GetParam() + ".json");
     ASSERT_TRUE(golden.ok()) << golden.status().ToString();
     golden_ = *std::move(golden);
-    const std::string path = ::testing::TempDir() + "golden_" + GetParam();
-    const Status made = testing::MakeGoldenCheckpoint(golden_, kFolder, path);
+    // Builds of several kinds may run this at once.
+    path_ = fmt::format("{}golden_{}_{}", ::testing::TempDir(), getpid(), GetParam());
+    const Status made = testing::MakeGoldenCheckpoint(golden_, kFolder, path_);
     ASSERT_TRUE(made.ok()) << made.ToString();
     model::LoadOptions options;
     options.latent_norm_eps = golden_.latent_norm_eps;
     std::vector<std::string> warnings;
-    auto loaded = model::LoadModel(path, *backend_, options, warnings);
+    auto loaded = model::LoadModel(path_, *backend_, options, warnings);
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
     model_ = *std::move(loaded);
-    fs::remove_all(path);  // mapped or copied: the model does not need the names any more
   }
+
+  void TearDown() override { fs::remove_all(path_); }
 
   std::span<const float> Row(std::span<const float> logits, int64_t row) const {
     const size_t vocab = static_cast<size_t>(model_->config().vocab_size);
@@ -77,6 +81,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
   }
 
   std::unique_ptr<backend::Backend> backend_ = backend::CreateCpuBackend(2);
+  std::string path_;
   Golden golden_;
   std::unique_ptr<model::Model> model_;
 };
@@ -85,6 +90,7 @@ TEST_P(GoldenTest, LogitsAreThoseOfTransformers) {
   ModelRunner runner(*model_, kNumPages);
   for (const Golden::Run& run : golden_.runs) {
     const std::vector<float> logits = runner.Run(run.prompt, /*chunk=*/64);
+    EXPECT_EQ(runner.Run(run.prompt, /*chunk=*/7), logits) << "chunks of 7 against 64";
     for (const Golden::Row& want : run.rows) {
       const std::span<const float> got = Row(logits, want.position);
       ASSERT_EQ(got.size(), want.logits.size());
