@@ -58,10 +58,8 @@ using Body = void (*)(benchmark::State&, int64_t, int64_t);
 void Register(const char* op, Body body, int64_t tokens, int64_t keys) {
   const std::string name =
       std::string(op) + "/tokens:" + std::to_string(tokens) + "/keys:" + std::to_string(keys);
-  benchmark::RegisterBenchmark(name.c_str(),
-                               [=](benchmark::State& state) { body(state, tokens, keys); })
-      ->UseRealTime()
-      ->Unit(benchmark::kMicrosecond);
+  SetTiming(benchmark::RegisterBenchmark(
+      name.c_str(), [=](benchmark::State& state) { body(state, tokens, keys); }));
 }
 
 }  // namespace

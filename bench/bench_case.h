@@ -33,6 +33,10 @@ class DeviceTensor {
 // iteration, as rates and as fractions of the measured peaks.
 void SetCounters(benchmark::State& state, double bytes, double operations);
 
+// Microseconds by the wall clock; with one thread by its CPU time, which other programs disturb
+// less.
+void SetTiming(benchmark::internal::Benchmark* bench);
+
 void RegisterLinear();
 void RegisterAttention();
 void RegisterRowOps();

@@ -67,11 +67,9 @@ void RegisterLinear() {
         const std::string name = std::string("Linear/") + shape.name + "/" +
                                  std::string(WeightFormatName(format)) +
                                  "/rows:" + std::to_string(rows);
-        benchmark::RegisterBenchmark(
-            name.c_str(),
-            [=, &shape](benchmark::State& state) { BenchLinear(state, format, shape, rows); })
-            ->UseRealTime()
-            ->Unit(benchmark::kMicrosecond);
+        SetTiming(benchmark::RegisterBenchmark(name.c_str(), [=, &shape](benchmark::State& state) {
+          BenchLinear(state, format, shape, rows);
+        }));
       }
     }
   }

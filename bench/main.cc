@@ -47,6 +47,11 @@ void SetCounters(benchmark::State& state, double bytes, double operations) {
   state.counters["of_fma_peak"] = Counter(operations / peaks.fma_ops_per_s, rate);
 }
 
+void SetTiming(benchmark::internal::Benchmark* bench) {
+  bench->Unit(benchmark::kMicrosecond);
+  if (Cpu().num_threads() > 1) bench->UseRealTime();
+}
+
 int Main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   for (int i = 1; i < argc; ++i) {

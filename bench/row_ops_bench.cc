@@ -66,9 +66,8 @@ using Body = void (*)(benchmark::State&, int64_t);
 void Register(const char* op, Body body) {
   for (int64_t rows : {1, 512}) {
     const std::string name = std::string(op) + "/rows:" + std::to_string(rows);
-    benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { body(state, rows); })
-        ->UseRealTime()
-        ->Unit(benchmark::kMicrosecond);
+    SetTiming(benchmark::RegisterBenchmark(name.c_str(),
+                                           [=](benchmark::State& state) { body(state, rows); }));
   }
 }
 
