@@ -78,6 +78,7 @@ class Backend {
   virtual Status MlaAttention(const MlaAttentionArgs& args) = 0;
   virtual Status Route(const RouteArgs& args) = 0;
   virtual Status GatherRows(const GatherRowsArgs& args) = 0;
+  virtual Status ScatterRows(const ScatterRowsArgs& args) = 0;
   virtual Status MoeGemm(const MoeGemmArgs& args) = 0;
   virtual Status SwiGlu(const SwiGluArgs& args) = 0;
   virtual Status Combine(const CombineArgs& args) = 0;

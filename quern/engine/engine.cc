@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "quern/engine/serial_engine.h"
+#include "quern/engine/batch_engine.h"
 #include "quern/text/tokenizer.h"
 
 namespace quern::engine {
@@ -21,13 +21,20 @@ int64_t AvailableMemoryBytes() {
   return int64_t{1} << 30;
 }
 
+// Full-length contexts that the cache holds when memory allows and nobody says otherwise.
+constexpr int64_t kContextsByDefault = 4;
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> CreateEngine(model::Model& model, const text::Tokenizer& tokenizer,
                                              const EngineOptions& options) {
   const checkpoint::ModelConfig& config = model.config();
-  const model::KvLayout layout = model::MakeKvLayout(config);
-  const int64_t page_bytes = layout.bytes_per_token() * backend::kPageTokens;
+  if (options.draft.num_drafts < 1 || options.draft.num_drafts > kMaxDrafts) {
+    return InvalidArgument("{} drafts given, 1 to {} wanted", options.draft.num_drafts, kMaxDrafts);
+  }
+  const model::KvLayout layout =
+      model::MakeKvLayout(config, model.has_mtp() && options.draft.mode != DraftMode::kOff);
+  const int64_t page_bytes = layout.bytes_per_page();
   if (options.max_model_len > config.max_positions) {
     return InvalidArgument("max_model_len {} is over the model's {} positions",
                            options.max_model_len, config.max_positions);
@@ -40,7 +47,11 @@ Result<std::unique_ptr<Engine>> CreateEngine(model::Model& model, const text::To
   const int64_t budget =
       options.kv_cache_bytes > 0 ? options.kv_cache_bytes : AvailableMemoryBytes() / 2;
   const int64_t wanted_pages = (wanted_len + backend::kPageTokens - 1) / backend::kPageTokens;
-  const int64_t num_pages = std::min(wanted_pages, budget / page_bytes);
+  // Room for as many full contexts as run together would never be asked for; a given budget is
+  // used whole.
+  const int64_t most_pages =
+      options.kv_cache_bytes > 0 ? budget / page_bytes : wanted_pages * kContextsByDefault;
+  const int64_t num_pages = std::min(most_pages, budget / page_bytes);
   if (num_pages < 1 || (options.max_model_len > 0 && num_pages < wanted_pages)) {
     return ResourceExhausted(
         "a context of {} tokens needs {} bytes of KV cache, {} are given; lower --max-model-len or "
@@ -51,7 +62,7 @@ Result<std::unique_ptr<Engine>> CreateEngine(model::Model& model, const text::To
   QUERN_ASSIGN(std::unique_ptr<cache::KvCache> cache,
                cache::KvCache::Create(model.backend(), layout, num_pages));
   return std::unique_ptr<Engine>(
-      std::make_unique<SerialEngine>(model, tokenizer, options, std::move(cache), max_model_len));
+      std::make_unique<BatchEngine>(model, tokenizer, options, std::move(cache), max_model_len));
 }
 
 }  // namespace quern::engine

@@ -2,6 +2,7 @@
 // contract.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,11 +21,24 @@ namespace quern::engine {
 
 using RequestId = uint64_t;
 
+inline constexpr int kMaxDrafts = 16;
+
+enum class DraftMode { kOff, kFixed, kAuto };
+
+// Speculative decoding with the checkpoint's MTP layer, where it has one.
+struct DraftOptions {
+  DraftMode mode = DraftMode::kAuto;  // kAuto: as many as pay, up to num_drafts
+  int32_t num_drafts = 5;             // 1 .. kMaxDrafts
+};
+
 struct EngineOptions {
   int64_t max_model_len = 0;   // prompt + completion, in tokens; 0 = what the model and cache allow
   int64_t kv_cache_bytes = 0;  // 0 = a share of free memory, at most what max_model_len needs
   int32_t prefill_chunk = 512;  // most prompt tokens per step
+  int32_t max_running = 256;    // requests that are computed together
   int32_t max_queued = 1024;    // Submit beyond it is kResourceExhausted
+  bool prefix_cache = true;     // requests with the same beginning share its keys
+  DraftOptions draft;
 };
 
 // Counters since start; a snapshot.
@@ -33,7 +47,13 @@ struct EngineStats {
   int64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
   int64_t requests_finished_stop = 0, requests_finished_length = 0, requests_cancelled = 0,
           requests_failed = 0;
-  int64_t kv_pages_used = 0, kv_pages_total = 0;
+  // Used by requests; kept for later ones; all there are.
+  int64_t kv_pages_used = 0, kv_pages_cached = 0, kv_pages_total = 0;
+  int64_t pages_evicted = 0, preemptions = 0;
+  int64_t prefix_queries = 0, prefix_hits = 0;  // prompt tokens looked up in the cache, and found
+  std::array<int64_t, kMaxDrafts> drafted{}, accepted{};  // by position behind the last token
+  int64_t steps = 0;
+  double schedule_seconds = 0, model_seconds = 0, sample_seconds = 0, draft_seconds = 0;
 };
 
 // Thread-safe: any thread may submit and cancel. The model is used by the engine's own thread only.

@@ -35,6 +35,7 @@ struct Request {
   int32_t num_top_logprobs =
       -1;  // -1: no logprobs at all; 0: of the sampled token only; n: the n best as well
   bool skip_special_tokens = true;
+  int32_t priority = 0;  // lower is served earlier; each level is worth ten seconds in line
 };
 
 enum class FinishReason { kNone, kStop, kLength, kCancelled, kError };
@@ -58,6 +59,8 @@ struct TokenEvent {
   int32_t num_prompt_tokens = 0;
   int32_t num_cached_tokens = 0;
   int32_t num_completion_tokens = 0;  // generated tokens, the stop token included
+  int32_t num_drafted = 0, num_accepted = 0;  // guesses of the MTP layer, and those that were right
+  double queue_seconds = 0;                   // from Submit to the first step
 };
 
 // Called on the engine's thread, in order, one request at a time; must return quickly and not call

@@ -16,7 +16,7 @@ Sequence::Sequence(RequestId id, Request request, EventSink sink, const text::To
       detokenizer_(tokenizer, request_.skip_special_tokens),
       stop_strings_(request_.stop_strings) {}
 
-void Sequence::Advance(std::span<float> logits) {
+void Sequence::Advance(std::span<float> logits, int32_t forced) {
   TokenEvent event;
   const bool wants_logprobs = request_.num_top_logprobs >= 0;
   // Logprobs speak of the model's own distribution, so they are read before the chain changes the
@@ -24,9 +24,9 @@ void Sequence::Advance(std::span<float> logits) {
   std::vector<float> original;
   if (wants_logprobs) original.assign(logits.begin(), logits.end());
 
-  const Result<int32_t> drawn = sampler_.Sample(logits, static_cast<int64_t>(tokens_.size()));
+  const Result<int32_t> drawn = sampler_.Sample(logits, len());
   if (!drawn.ok()) return Finish(FinishReason::kError, drawn.status().message());
-  const int32_t token = *drawn;
+  const int32_t token = forced < 0 ? *drawn : forced;
   tokens_.push_back(token);
   ++num_generated_;
 
@@ -47,6 +47,11 @@ void Sequence::Advance(std::span<float> logits) {
   if (num_generated_ >= request_.max_tokens) Finish(FinishReason::kLength);
 }
 
+int32_t Sequence::Draft(std::span<float> logits, int64_t position) const {
+  const Result<int32_t> drawn = sampler_.Draw(logits, position);
+  return drawn.ok() ? *drawn : -1;
+}
+
 void Sequence::Finish(FinishReason reason, const std::string& error) {
   QUERN_CHECK(!finished_, "request {} finished twice", id_);
   TokenEvent event;
@@ -62,7 +67,11 @@ void Sequence::Finish(FinishReason reason, const std::string& error) {
   finish_reason_ = reason;
   event.finish = reason;
   event.num_prompt_tokens = static_cast<int32_t>(prompt_len_);
+  event.num_cached_tokens = static_cast<int32_t>(std::max<int64_t>(num_cached, 0));
   event.num_completion_tokens = static_cast<int32_t>(num_generated_);
+  event.num_drafted = static_cast<int32_t>(draft_record.drafted);
+  event.num_accepted = static_cast<int32_t>(draft_record.accepted);
+  event.queue_seconds = std::max(queue_seconds, 0.0);
   sink_(event);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,15 @@ struct KvLayout {
   };
   Dtype dtype = Dtype::kBf16;
   std::vector<Layer> layers;
+  // Hidden state of the page's last position, from which drafting goes on behind a shared page; 0
+  // without an MTP layer.
+  int64_t tail_dim = 0;
 
-  int64_t bytes_per_token() const;
+  int64_t bytes_per_page() const;
+  int64_t bytes_per_token() const;  // without the tail
 };
-KvLayout MakeKvLayout(const checkpoint::ModelConfig& config);
+// `with_mtp` adds what drafting needs, when the model has an MTP layer.
+KvLayout MakeKvLayout(const checkpoint::ModelConfig& config, bool with_mtp = true);
 
 // The pools of the cache, lent by their owner for a step. Each is [pages, 64, dim]; index_keys is
 // empty (data == nullptr) where the layout has none.
@@ -39,6 +45,7 @@ struct KvView {
     backend::Tensor latent, index_keys;
   };
   std::vector<Layer> layers;
+  backend::Tensor tails;  // [pages, hidden], or empty
 };
 
 // One ragged batch, in host memory: rows of any number of sequences. Rows of a sequence are
@@ -50,6 +57,20 @@ struct StepBatch {
   std::vector<int32_t> page_tables;  // [sequences, max_pages] pool pages
   int64_t max_pages = 0;
   std::vector<int32_t> logit_rows;  // rows whose logits are wanted, ascending
+  // Keep the rows' hidden states for Model::Draft until the next Forward, and those of a page's
+  // last position in KvView::tails.
+  bool keep_hidden = false;
+};
+
+// One pass of the MTP layer over rows whose tokens are settled (see parts/mtp.h). `logit_rows` are
+// the rows to draft behind: their logits speak of the token after rows.tokens[r].
+struct DraftBatch {
+  StepBatch rows;
+  // Where the hidden state of the position before each row is: a row of the last Forward, FromTail
+  // of the pool page that ends there, or kNoHidden at position 0.
+  static constexpr int32_t kNoHidden = -1;
+  static constexpr int32_t FromTail(int32_t page) { return -2 - page; }
+  std::vector<int32_t> hidden;  // [rows]
 };
 
 // Not thread-safe: one step at a time. The backend must outlive it.
@@ -64,6 +85,17 @@ class Model {
   // f32 [logit_rows, vocab_size], into `logits`. Row i depends on its own sequence's tokens only,
   // to the bit.
   virtual Status Forward(const StepBatch& batch, const KvView& kv, std::vector<float>& logits) = 0;
+
+  virtual bool has_mtp() const { return false; }
+  // Runs the MTP layer over settled rows, writes its keys, and puts the logits [logit_rows,
+  // vocab_size] of the first draft into `logits`. Drafts are guesses: nothing here changes what
+  // Forward answers. kUnimplemented without an MTP layer.
+  virtual Status Draft(const DraftBatch& batch, const KvView& kv, std::vector<float>& logits);
+  // The next draft: rows[i] is a row of the logits of the last Draft or DraftNext, tokens[i] what
+  // was drafted from it. Reads the settled keys only and writes none. Source: arXiv 2603.12201
+  // (indices shared between draft steps).
+  virtual Status DraftNext(std::span<const int32_t> rows, std::span<const int32_t> tokens,
+                           const KvView& kv, std::vector<float>& logits);
 };
 
 struct LoadOptions {

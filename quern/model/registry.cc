@@ -5,6 +5,16 @@
 #include "quern/model/glm_moe_dsa.h"
 
 namespace quern::model {
+
+Status Model::Draft(const DraftBatch&, const KvView&, std::vector<float>&) {
+  return Unimplemented("the model has no MTP layer to draft with");
+}
+
+Status Model::DraftNext(std::span<const int32_t>, std::span<const int32_t>, const KvView&,
+                        std::vector<float>&) {
+  return Unimplemented("the model has no MTP layer to draft with");
+}
+
 namespace {
 
 using LoadFn = Result<std::unique_ptr<Model>> (*)(const checkpoint::ModelConfig&, WeightLoader&,

@@ -264,6 +264,7 @@ class CpuBackend : public Backend {
                      part.rows = part.rows.Rows(begin, n), part.y = part.y.Rows(begin, n);
                    });
   }
+  Status ScatterRows(const ScatterRowsArgs& a) override { return Run(a, ref::ScatterRows); }
   Status CacheWrite(const CacheWriteArgs& a) override { return Run(a, ref::CacheWrite); }
   Status Route(const RouteArgs& a) override {
     QUERN_TRY(Validate(a));

@@ -31,12 +31,20 @@ struct RouteArgs {
 Status Validate(const RouteArgs& args);
 
 // y[r] = x[rows[r]].   x [tokens, n]   rows [r] i32, each in [0, tokens)   y [r, n], same type
-// For experts, rows = routes.tokens; also picks the rows that need logits.
+// For experts, rows = routes.tokens; also picks the rows that need logits. Any type, also i32.
 struct GatherRowsArgs {
   Tensor x, rows;
   Tensor y;
 };
 Status Validate(const GatherRowsArgs& args);
+
+// y[rows[r]] = x[r]; other rows of y stay.   x [r, n]   rows [r] i32, each in [0, m), no two alike
+// y [m, n], same type
+struct ScatterRowsArgs {
+  Tensor x, rows;
+  Tensor y;
+};
+Status Validate(const ScatterRowsArgs& args);
 
 // y[r] = x[r] W_e^T for every sorted row r of expert e. Order, rounding and types as Linear.
 //   x  [rows, k]   w  [experts][n, k]   y  [rows, n]; must not overlap x

@@ -156,6 +156,28 @@ TEST(GatherRowsTest, EqualsTheReferenceAndCopiesRows) {
   }
 }
 
+TEST(ScatterRowsTest, PutsRowsBackAndLeavesOthers) {
+  Rng rng(3);
+  for (int64_t n : {1, 7, 100}) {
+    for (Dtype type : kTypes) {
+      TestTensor x(type, {5, n}, 3), rows(Dtype::kI32, {5}), before(type, {12, n}, 1);
+      x.Fill(rng);
+      before.Fill(rng);
+      const int32_t order[] = {7, 0, 11, 3, 4};
+      for (int64_t i = 0; i < 5; ++i) rows.Int(i) = order[i];
+      const auto check = [&](Backend& be) {
+        TestTensor y = before, back(type, {5, n}, 1);
+        ASSERT_TRUE(be.ScatterRows({x, rows, y}).ok());
+        ASSERT_TRUE(be.GatherRows({y, rows, back}).ok());
+        for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(back.Get(i * n), x.Get(i * n));
+        for (int64_t i : {1, 2, 5, 6, 8, 9, 10}) EXPECT_EQ(y.Get(i * n), before.Get(i * n));
+      };
+      check(Ref());
+      check(Cpu(2));
+    }
+  }
+}
+
 // Experts and their stored bytes; each expert has two parts, as gate and up are two matrices.
 struct ExpertsCase {
   ExpertsCase(WeightFormat format, int64_t experts, int64_t n0, int64_t n1, int64_t k, Rng& rng) {

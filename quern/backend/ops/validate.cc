@@ -120,9 +120,15 @@ Status Validate(const RouteArgs& a) {
 }
 
 Status Validate(const GatherRowsArgs& a) {
-  QUERN_TRY(ExpectActivation("GatherRows", "x", a.x, {-1, -1}));
+  QUERN_TRY(Expect("GatherRows", "x", a.x, {a.x.dtype}, {-1, -1}));
   QUERN_TRY(Expect("GatherRows", "rows", a.rows, {Dtype::kI32}, {-1}));
   return Expect("GatherRows", "y", a.y, {a.x.dtype}, {a.rows.dim(0), a.x.dim(1)});
+}
+
+Status Validate(const ScatterRowsArgs& a) {
+  QUERN_TRY(Expect("ScatterRows", "x", a.x, {a.x.dtype}, {-1, -1}));
+  QUERN_TRY(Expect("ScatterRows", "rows", a.rows, {Dtype::kI32}, {a.x.dim(0)}));
+  return Expect("ScatterRows", "y", a.y, {a.x.dtype}, {-1, a.x.dim(1)});
 }
 
 Status Validate(const MoeGemmArgs& a) {

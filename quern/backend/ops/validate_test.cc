@@ -193,6 +193,11 @@ TEST_P(ValidateTest, Experts) {
   ExpectChecked("GatherRows",
                 {{"x", &gather.x, {1}}, {"rows", &gather.rows, {0}}, {"y", &gather.y, {0, 1}}},
                 [&] { return be().GatherRows(gather); });
+  ScatterRowsArgs scatter{Make(Dtype::kF32, {4, 8}), Make(Dtype::kI32, {4}),
+                          Make(Dtype::kF32, {6, 8})};
+  ExpectChecked("ScatterRows",
+                {{"x", &scatter.x, {0, 1}}, {"rows", &scatter.rows, {0}}, {"y", &scatter.y, {1}}},
+                [&] { return be().ScatterRows(scatter); });
   const StoredMatrix m = Stored(6, 8);
   const std::vector<std::span<const StoredMatrix>> experts(4, std::span(&m, 1));
   const auto w = be().LoadExperts(experts).value();

@@ -72,6 +72,12 @@ void GatherRows(const GatherRowsArgs& a) {
     std::memcpy(RowVoid(a.y, r), RowVoid(a.x, I32(a.rows, r)), bytes);
 }
 
+void ScatterRows(const ScatterRowsArgs& a) {
+  const size_t bytes = static_cast<size_t>(a.x.dim(1) * DtypeBytes(a.x.dtype));
+  for (int64_t r = 0; r < a.x.dim(0); ++r)
+    std::memcpy(RowVoid(a.y, I32(a.rows, r)), RowVoid(a.x, r), bytes);
+}
+
 void SwiGlu(const SwiGluArgs& a) {
   const int64_t n = a.y.dim(1);
   for (int64_t r = 0; r < a.y.dim(0); ++r) {

@@ -179,6 +179,7 @@ class RefBackend : public Backend {
     return ref::Route(a);
   }
   Status GatherRows(const GatherRowsArgs& a) override { return Run(a, ref::GatherRows); }
+  Status ScatterRows(const ScatterRowsArgs& a) override { return Run(a, ref::ScatterRows); }
   Status SwiGlu(const SwiGluArgs& a) override { return Run(a, ref::SwiGlu); }
   Status Combine(const CombineArgs& a) override { return Run(a, ref::Combine); }
 

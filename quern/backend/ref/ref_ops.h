@@ -14,6 +14,7 @@ void Rope(const RopeArgs& args);
 // kInternal when a logit is NaN: the model's numbers overflowed.
 Status Route(const RouteArgs& args);
 void GatherRows(const GatherRowsArgs& args);
+void ScatterRows(const ScatterRowsArgs& args);
 void SwiGlu(const SwiGluArgs& args);
 void Combine(const CombineArgs& args);
 void CacheWrite(const CacheWriteArgs& args);

@@ -50,6 +50,12 @@ void Sampler::Penalize(std::span<float> logits) const {
 }
 
 Result<int32_t> Sampler::Sample(std::span<float> logits, int64_t position) {
+  QUERN_ASSIGN(const int32_t token, Draw(logits, position));
+  ++counts_[static_cast<size_t>(token)];
+  return token;
+}
+
+Result<int32_t> Sampler::Draw(std::span<float> logits, int64_t position) const {
   logits = logits.first(static_cast<size_t>(num_tokens_));
   Penalize(logits);
   for (const auto& [token, bias] : params_.logit_bias) logits[static_cast<size_t>(token)] += bias;
@@ -80,7 +86,6 @@ Result<int32_t> Sampler::Sample(std::span<float> logits, int64_t position) {
     return Internal("no finite logit at position {}: the weights or the activations overflowed",
                     position);
   }
-  ++counts_[static_cast<size_t>(token)];
   return token;
 }
 

@@ -24,6 +24,8 @@ class Sampler {
   // Applies the chain of SamplingParams to `logits` [vocab] in place and draws the token for
   // `position`. kInternal when no logit is finite.
   Result<int32_t> Sample(std::span<float> logits, int64_t position);
+  // The same without counting the token as seen: for guesses.
+  Result<int32_t> Draw(std::span<float> logits, int64_t position) const;
 
  private:
   void Penalize(std::span<float> logits) const;

@@ -26,6 +26,19 @@ Result<Attention> Attention::Load(WeightLoader& loader, const checkpoint::ModelC
   return a;
 }
 
+// Cache row [latent | rope key]: the norm covers the latent only, one rope key serves all heads.
+Status Attention::WriteKeys(Step& step, const Tensor& kv_row, const Tensor& pool) const {
+  const checkpoint::ModelConfig& cfg = step.config;
+  const Tensor latent = kv_row.Columns(0, cfg.kv_lora_rank);
+  const Tensor k_rope = kv_row.Columns(cfg.kv_lora_rank, cfg.qk_rope_head_dim)
+                            .SplitLast(1, cfg.qk_rope_head_dim);
+  QUERN_TRY(step.be.RmsNorm(
+      {.x = latent, .weight = kv_norm_.tensor, .eps = cfg.latent_norm_eps, .y = latent}));
+  QUERN_TRY(step.be.Rope(
+      {.x = k_rope, .table = step.rope, .interleave = cfg.rope_interleave, .y = k_rope}));
+  return step.be.CacheWrite({.rows = kv_row, .batch = step.batch, .pool = pool});
+}
+
 Status Attention::Forward(Step& step, const Tensor& x, const KvView::Layer& kv,
                           const Tensor& y) const {
   Scratch::Frame frame(step.scratch);
@@ -38,18 +51,12 @@ Status Attention::Forward(Step& step, const Tensor& x, const KvView::Layer& kv,
                step.scratch.Take(step.activation, {step.tokens, q_rank + rank + rope}));
   QUERN_TRY(be.Linear({.x = x, .w = *qkv_a_, .y = qkv_a}));
 
-  // Cache row [latent | rope key]: the norm covers the latent only, one rope key serves all heads.
-  const Tensor kv_row = qkv_a.Columns(q_rank, rank + rope), latent = kv_row.Columns(0, rank);
-  const Tensor k_rope = kv_row.Columns(rank, rope).SplitLast(1, rope);
-  QUERN_TRY(be.RmsNorm(
-      {.x = latent, .weight = kv_norm_.tensor, .eps = cfg.latent_norm_eps, .y = latent}));
-  QUERN_TRY(
-      be.Rope({.x = k_rope, .table = step.rope, .interleave = cfg.rope_interleave, .y = k_rope}));
-  QUERN_TRY(be.CacheWrite({.rows = kv_row, .batch = step.batch, .pool = kv.latent}));
-
+  if (!step.reads_only) {
+    QUERN_TRY(WriteKeys(step, qkv_a.Columns(q_rank, rank + rope), kv.latent));
+  }
   const Tensor qr = qkv_a.Columns(0, q_rank);
   QUERN_TRY(be.RmsNorm({.x = qr, .weight = q_norm_.tensor, .eps = cfg.latent_norm_eps, .y = qr}));
-  if (indexer_) QUERN_TRY(indexer_->Forward(step, x, qr, kv.index_keys));
+  if (indexer_ && !step.reads_only) QUERN_TRY(indexer_->Forward(step, x, qr, kv.index_keys));
 
   QUERN_ASSIGN(const Tensor q_flat,
                step.scratch.Take(step.activation, {step.tokens, heads * (nope + rope)}));

@@ -21,6 +21,8 @@ class Attention {
                  const backend::Tensor& y) const;
 
  private:
+  Status WriteKeys(Step& step, const backend::Tensor& kv_row, const backend::Tensor& pool) const;
+
   std::unique_ptr<backend::LinearWeights> qkv_a_, q_b_,
       o_;  // qkv_a: q_a_proj over kv_a_proj_with_mqa
   std::unique_ptr<backend::HeadWeights> w_uk_t_,

@@ -23,6 +23,8 @@ struct Step {
   backend::Tensor rope;         // RopeTable of the rows
   bool sparse = false;          // some row sees more than index_topk positions
   backend::Selection selected;  // of the nearest earlier full layer; valid when sparse
+  // The rows only read the cache: no keys are written, and `selected` is given.
+  bool reads_only = false;
 };
 
 }  // namespace quern::model

@@ -94,7 +94,7 @@ class Collector {
   std::vector<TokenEvent> events_;
 };
 
-class SerialEngineTest : public testing::Test {
+class BatchEngineTest : public testing::Test {
  protected:
   void SetUp() override {
     tokenizer_ =
@@ -117,7 +117,7 @@ class SerialEngineTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(SerialEngineTest, GeneratesUntilTheLimit) {
+TEST_F(BatchEngineTest, GeneratesUntilTheLimit) {
   Start();
   Collector c;
   ASSERT_TRUE(engine_->Submit(Greedy({5, 6}, 4), c.Sink()).ok());
@@ -129,7 +129,7 @@ TEST_F(SerialEngineTest, GeneratesUntilTheLimit) {
   EXPECT_EQ(c.Text(), *tokenizer_->Decode(c.Tokens(), true));
 }
 
-TEST_F(SerialEngineTest, PromptsRunInChunks) {
+TEST_F(BatchEngineTest, PromptsRunInChunks) {
   Start({.prefill_chunk = 4});
   Collector c;
   ASSERT_TRUE(engine_->Submit(Greedy(std::vector<int32_t>(10, 3), 2), c.Sink()).ok());
@@ -137,7 +137,7 @@ TEST_F(SerialEngineTest, PromptsRunInChunks) {
   EXPECT_EQ(model_->step_rows, (std::vector<size_t>{4, 4, 2, 1}));
 }
 
-TEST_F(SerialEngineTest, StopTokenEndsAndIsNotInTheText) {
+TEST_F(BatchEngineTest, StopTokenEndsAndIsNotInTheText) {
   Start();
   Request r = Greedy({5}, 10);
   r.stop_token_ids = {8};
@@ -153,7 +153,7 @@ TEST_F(SerialEngineTest, StopTokenEndsAndIsNotInTheText) {
   EXPECT_EQ(ignoring.WaitLast().num_completion_tokens, 10);
 }
 
-TEST_F(SerialEngineTest, StopStringCutsTheTextExactly) {
+TEST_F(BatchEngineTest, StopStringCutsTheTextExactly) {
   Start();
   Request r = Greedy({30}, 40);
   Collector whole;
@@ -170,7 +170,7 @@ TEST_F(SerialEngineTest, StopStringCutsTheTextExactly) {
   EXPECT_EQ(cut.Text(), text.substr(0, text.find(r.stop_strings[0])));
 }
 
-TEST_F(SerialEngineTest, LogprobsComeWithEachToken) {
+TEST_F(BatchEngineTest, LogprobsComeWithEachToken) {
   Start();
   Request r = Greedy({5}, 3);
   r.num_top_logprobs = 2;
@@ -193,7 +193,7 @@ TEST_F(SerialEngineTest, LogprobsComeWithEachToken) {
   EXPECT_EQ(events[0].top_logprobs[1].token, 0);
 }
 
-TEST_F(SerialEngineTest, ManyRequestsFromManyThreadsAllFinish) {
+TEST_F(BatchEngineTest, ManyRequestsFromManyThreadsAllFinish) {
   Start();
   std::vector<Collector> collectors(50);
   std::vector<std::thread> threads;
@@ -209,9 +209,9 @@ TEST_F(SerialEngineTest, ManyRequestsFromManyThreadsAllFinish) {
   }
 }
 
-TEST_F(SerialEngineTest, CancelStopsWithinAStepAndFreesPages) {
+TEST_F(BatchEngineTest, CancelStopsWithinAStepAndFreesPages) {
   model_->slow = true;
-  Start();
+  Start({.max_running = 1});
   Collector running, waiting;
   const RequestId id = *engine_->Submit(Greedy({1}, 500), running.Sink());
   const RequestId queued = *engine_->Submit(Greedy({1}, 500), waiting.Sink());
@@ -228,7 +228,7 @@ TEST_F(SerialEngineTest, CancelStopsWithinAStepAndFreesPages) {
   EXPECT_EQ(engine_->Stats().requests_cancelled, 2);
 }
 
-TEST_F(SerialEngineTest, AFailedStepFailsItsRequestOnly) {
+TEST_F(BatchEngineTest, AFailedStepFailsItsRequestOnly) {
   model_->fail_at = 3;
   Start();
   Collector bad, good;
@@ -241,7 +241,7 @@ TEST_F(SerialEngineTest, AFailedStepFailsItsRequestOnly) {
   EXPECT_EQ(bad.NumLast(), 1u);
 }
 
-TEST_F(SerialEngineTest, RefusesWhatCanNeverRun) {
+TEST_F(BatchEngineTest, RefusesWhatCanNeverRun) {
   Start();
   Collector c;
   const auto message = [&](Request r) {
@@ -259,9 +259,9 @@ TEST_F(SerialEngineTest, RefusesWhatCanNeverRun) {
   EXPECT_NE(message(r).find("logit_bias"), std::string::npos);
 }
 
-TEST_F(SerialEngineTest, QueueLimitAndShutdown) {
+TEST_F(BatchEngineTest, QueueLimitAndShutdown) {
   model_->slow = true;
-  Start({.max_queued = 1});
+  Start({.max_running = 1, .max_queued = 1});
   Collector a, b, c;
   ASSERT_TRUE(engine_->Submit(Greedy({1}, 500), a.Sink()).ok());
   a.WaitTokens(1);

@@ -1,0 +1,276 @@
+// "Same request, same tokens": whatever the engine does to be fast, each request's tokens and
+// logprobs are, bit for bit, those it gets alone, cold, in one chunk and without drafts.
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <random>
+
+#include "quern/backend/cpu/cpu_backend.h"
+#include "quern/engine/engine.h"
+#include "quern/model/model.h"
+#include "quern/testing/checkpoint_writer.h"
+#include "quern/text/tokenizer.h"
+
+namespace quern {
+namespace {
+
+using engine::Request;
+using engine::TokenEvent;
+
+struct Outcome {
+  std::vector<int32_t> tokens;
+  std::vector<float> logprobs;
+  int32_t num_cached = 0;
+  engine::FinishReason finish = engine::FinishReason::kNone;
+  std::string error;
+};
+
+void ExpectSame(const Outcome& got, const Outcome& want) {
+  EXPECT_EQ(got.error, "");
+  EXPECT_EQ(got.finish, want.finish);
+  EXPECT_EQ(got.tokens, want.tokens);
+  EXPECT_EQ(got.logprobs, want.logprobs);
+}
+
+// Submits all requests and waits for all of them.
+std::vector<Outcome> RunAll(engine::Engine& engine, const std::vector<Request>& requests) {
+  std::vector<Outcome> outcomes(requests.size());
+  std::mutex mutex;
+  std::condition_variable done;
+  size_t left = requests.size();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto sink = [&, i](const TokenEvent& e) {
+      std::lock_guard lock(mutex);
+      if (e.has_token) {
+        outcomes[i].tokens.push_back(e.token);
+        outcomes[i].logprobs.push_back(e.logprob.logprob);
+      }
+      if (e.finish == engine::FinishReason::kNone) return;
+      outcomes[i].finish = e.finish;
+      outcomes[i].error = e.error_message;
+      outcomes[i].num_cached = e.num_cached_tokens;
+      if (--left == 0) done.notify_all();
+    };
+    const auto id = engine.Submit(requests[i], sink);
+    QUERN_CHECK(id.ok(), "{}", id.status().ToString());
+  }
+  std::unique_lock lock(mutex);
+  done.wait(lock, [&] { return left == 0; });
+  return outcomes;
+}
+
+using Rng = std::mt19937;
+
+int64_t Uniform(Rng& rng, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(rng);
+}
+
+std::vector<int32_t> RandomTokens(Rng& rng, int64_t count) {
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(Uniform(rng, 0, 511)));
+  return tokens;
+}
+
+Request RandomRequest(Rng& rng, std::vector<int32_t> prompt, int64_t max_tokens) {
+  Request r;
+  r.prompt = std::move(prompt);
+  r.max_tokens = static_cast<int32_t>(max_tokens);
+  r.num_top_logprobs = 0;
+  r.sampling.temperature = Uniform(rng, 0, 1) == 0 ? 0.0f : 0.8f;
+  r.sampling.seed = rng();
+  if (Uniform(rng, 0, 2) == 0) r.sampling.top_p = 0.9f;
+  if (Uniform(rng, 0, 2) == 0) r.sampling.top_k = 20;
+  if (Uniform(rng, 0, 3) == 0) r.sampling.frequency_penalty = 0.7f;
+  if (Uniform(rng, 0, 3) == 0) r.sampling.repetition_penalty = 1.2f;
+  if (Uniform(rng, 0, 3) == 0) r.stop_token_ids = {static_cast<int32_t>(Uniform(rng, 0, 511))};
+  r.priority = static_cast<int32_t>(Uniform(rng, -1, 1));
+  return r;
+}
+
+// Some prompts begin like others, some are asked several times with other seeds (n > 1).
+std::vector<Request> RandomMix(Rng& rng, int64_t max_prompt) {
+  const std::vector<int32_t> common = RandomTokens(rng, Uniform(rng, 1, max_prompt));
+  std::vector<Request> requests;
+  for (int64_t count = Uniform(rng, 1, 6); count > 0; --count) {
+    std::vector<int32_t> prompt;
+    if (Uniform(rng, 0, 1) == 0) {
+      prompt.assign(common.begin(),
+                    common.begin() + Uniform(rng, 0, static_cast<int64_t>(common.size())));
+    }
+    const std::vector<int32_t> own = RandomTokens(rng, Uniform(rng, 1, 40));
+    prompt.insert(prompt.end(), own.begin(), own.end());
+    const int64_t max_tokens = Uniform(rng, 1, 24);
+    for (int64_t n = Uniform(rng, 0, 4) == 0 ? 3 : 1; n > 0; --n) {
+      requests.push_back(RandomRequest(rng, prompt, max_tokens));
+    }
+  }
+  return requests;
+}
+
+std::string Describe(const engine::EngineOptions& o, int threads) {
+  return fmt::format("chunk {} running {} pages {} cache {} drafts {} mode {} threads {}",
+                     o.prefill_chunk, o.max_running, o.kv_cache_bytes, o.prefix_cache,
+                     o.draft.num_drafts, static_cast<int>(o.draft.mode), threads);
+}
+
+class SameTokens : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    const std::string path = ::testing::TempDir() + "same_tokens";
+    testing::CheckpointSpec spec;
+    spec.config = *testing::PresetConfig("tiny-dsa");
+    spec.config["max_position_embeddings"] = 8192;
+    spec.layout = testing::Layout::kQuarkMxfp4;
+    ASSERT_TRUE(testing::WriteCheckpoint(path, spec).ok());
+    for (int threads = 1; threads <= 3; ++threads) {
+      backends_.push_back(backend::CreateCpuBackend(threads));
+      std::vector<std::string> warnings;
+      models_.push_back(model::LoadModel(path, *backends_.back(), {}, warnings).value());
+    }
+    tokenizer_ =
+        *text::Tokenizer::FromFile(QUERN_SOURCE_DIR "/tests/data/tokenizer/tokenizer.json");
+  }
+  static void TearDownTestSuite() {
+    models_.clear();
+    backends_.clear();
+    tokenizer_.reset();
+  }
+
+  static std::unique_ptr<engine::Engine> Start(int threads, const engine::EngineOptions& options) {
+    return engine::CreateEngine(*models_[static_cast<size_t>(threads - 1)], *tokenizer_, options)
+        .value();
+  }
+
+  static std::vector<Outcome> Alone(const std::vector<Request>& requests) {
+    std::vector<Outcome> outcomes;
+    engine::EngineOptions options;
+    options.prefix_cache = false;
+    options.max_running = 1;
+    options.draft.mode = engine::DraftMode::kOff;
+    options.max_model_len = kMaxLen;
+    const auto alone = Start(2, options);
+    for (const Request& r : requests) outcomes.push_back(RunAll(*alone, {r})[0]);
+    return outcomes;
+  }
+
+  static engine::EngineOptions RandomOptions(Rng& rng, int64_t longest) {
+    engine::EngineOptions o;
+    o.max_model_len = longest;
+    const int64_t chunks[] = {1, 3, 17, 64, 100, 512};
+    o.prefill_chunk = static_cast<int32_t>(chunks[Uniform(rng, 0, 5)]);
+    o.max_running = static_cast<int32_t>(Uniform(rng, 0, 2) == 0 ? Uniform(rng, 1, 3) : 64);
+    o.prefix_cache = Uniform(rng, 0, 3) != 0;
+    o.draft.mode = static_cast<engine::DraftMode>(Uniform(rng, 0, 2));
+    const int32_t depths[] = {1, 3, 5};
+    o.draft.num_drafts = depths[Uniform(rng, 0, 2)];
+    // Room for little more than the longest: requests lose their pages.
+    if (Uniform(rng, 0, 1) == 0) o.kv_cache_bytes = PageBytes(o) * ((longest + 63) / 64 + Uniform(rng, 0, 2));
+    return o;
+  }
+
+  static int64_t PageBytes(const engine::EngineOptions& o) {
+    return model::MakeKvLayout(models_[0]->config(), o.draft.mode != engine::DraftMode::kOff)
+        .bytes_per_page();
+  }
+
+  // Runs the requests twice, together, under random options.
+  static void ExpectSameTokens(Rng& rng, const std::vector<Request>& requests) {
+    const std::vector<Outcome> want = Alone(requests);
+    int64_t longest = 1;
+    for (const Request& r : requests) {
+      longest = std::max<int64_t>(longest, static_cast<int64_t>(r.prompt.size()) + r.max_tokens);
+    }
+    const engine::EngineOptions options = RandomOptions(rng, longest);
+    const int threads = static_cast<int>(Uniform(rng, 1, 3));
+    SCOPED_TRACE(Describe(options, threads));
+    const auto engine = Start(threads, options);
+    for (const char* round : {"cold", "warm"}) {
+      SCOPED_TRACE(round);
+      const std::vector<Outcome> got = RunAll(*engine, requests);
+      for (size_t i = 0; i < got.size(); ++i) {
+        SCOPED_TRACE("request " + std::to_string(i));
+        ExpectSame(got[i], want[i]);
+      }
+    }
+    engine->Shutdown(1000);
+    EXPECT_EQ(engine->Stats().kv_pages_used, 0);
+  }
+
+  static constexpr int64_t kMaxLen = 6000;
+  static std::vector<std::unique_ptr<backend::Backend>> backends_;
+  static std::vector<std::unique_ptr<model::Model>> models_;
+  static std::unique_ptr<text::Tokenizer> tokenizer_;
+};
+std::vector<std::unique_ptr<backend::Backend>> SameTokens::backends_;
+std::vector<std::unique_ptr<model::Model>> SameTokens::models_;
+std::unique_ptr<text::Tokenizer> SameTokens::tokenizer_;
+
+TEST_F(SameTokens, InRandomMixes) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE("mix " + std::to_string(seed));
+    Rng rng(seed);
+    const std::vector<Request> requests = RandomMix(rng, 200);
+    ExpectSameTokens(rng, requests);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(SameTokens, InMixesOfLongPrompts) {
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE("mix " + std::to_string(seed));
+    Rng rng(1000 + seed);
+    std::vector<Request> requests = RandomMix(rng, 5000);
+    requests.resize(std::min<size_t>(requests.size(), 4));
+    ExpectSameTokens(rng, requests);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(SameTokens, RequestsLosePagesAndGoOnAlike) {
+  Rng rng(77);
+  std::vector<Request> requests;
+  for (int i = 0; i < 8; ++i) requests.push_back(RandomRequest(rng, RandomTokens(rng, 60), 150));
+  for (Request& r : requests) r.stop_token_ids.clear();
+  const std::vector<Outcome> want = Alone(requests);
+  engine::EngineOptions options;
+  options.max_model_len = 220;
+  options.draft.mode = engine::DraftMode::kFixed;
+  options.kv_cache_bytes = PageBytes(options) * 10;
+  const auto engine = Start(2, options);
+  const std::vector<Outcome> got = RunAll(*engine, requests);
+  for (size_t i = 0; i < got.size(); ++i) ExpectSame(got[i], want[i]);
+  EXPECT_GT(engine->Stats().preemptions, 0);
+}
+
+TEST_F(SameTokens, CachedTokensAreThePageFlooredCommonPrefix) {
+  Rng rng(5);
+  const auto engine = Start(2, {.max_model_len = 1000});
+  const std::vector<int32_t> first = RandomTokens(rng, 300);
+  Request r = RandomRequest(rng, first, 40);
+  r.stop_token_ids.clear();
+  const Outcome one = RunAll(*engine, {r})[0];
+  EXPECT_EQ(one.num_cached, 0);
+  EXPECT_EQ(RunAll(*engine, {r})[0].num_cached, 256);
+
+  // The next turn of the chat: answer included.
+  std::vector<int32_t> next = first;
+  next.insert(next.end(), one.tokens.begin(), one.tokens.end());
+  const std::vector<int32_t> more = RandomTokens(rng, 30);
+  next.insert(next.end(), more.begin(), more.end());
+  r.prompt = next;
+  EXPECT_EQ(RunAll(*engine, {r})[0].num_cached, 320);
+
+  // A prompt that is all cached is still computed from its last page on.
+  r.prompt.assign(first.begin(), first.begin() + 128);
+  EXPECT_EQ(RunAll(*engine, {r})[0].num_cached, 64);
+  // n > 1 at once: one computes the prompt, the others wait for its pages.
+  std::vector<Request> same(4, RandomRequest(rng, RandomTokens(rng, 200), 3));
+  const std::vector<Outcome> outcomes = RunAll(*engine, same);
+  int64_t cached = 0;
+  for (const Outcome& o : outcomes) cached += o.num_cached;
+  EXPECT_EQ(cached, 3 * 192);
+}
+
+}  // namespace
+}  // namespace quern
