@@ -1,7 +1,9 @@
 // The memory of the KV cache: one pool per layer and kind of key.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "quern/backend/backend.h"
@@ -19,7 +21,15 @@ class KvCache {
   const model::KvView& view() const { return view_; }
   int64_t num_pages() const { return num_pages_; }
 
+  // A page of all layers as bytes in host memory, [page_bytes()], and back.
+  int64_t page_bytes() const;
+  Status ReadPage(int32_t page, std::span<std::byte> bytes);
+  Status WritePage(int32_t page, std::span<const std::byte> bytes);
+
  private:
+  std::vector<backend::Tensor> Pools() const;
+
+  backend::Backend* backend_ = nullptr;
   std::vector<std::unique_ptr<backend::Buffer>> buffers_;
   model::KvView view_;
   int64_t num_pages_ = 0;

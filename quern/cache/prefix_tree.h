@@ -21,7 +21,7 @@ class PrefixTree {
  public:
   class Node {
    public:
-    int32_t page() const { return page_; }  // -1 for the root
+    int32_t page() const { return page_; }                          // -1 for the root
     const std::vector<int32_t>& tokens() const { return tokens_; }  // of this page
     const Node* parent() const { return parent_; }
     // Identifies all tokens from the root to here.
@@ -42,7 +42,10 @@ class PrefixTree {
   };
 
   // `pool` must outlive the tree and hand out the pages that Insert gets.
-  explicit PrefixTree(PagePool& pool) : pool_(pool) {}
+  // `root_hash` seeds the hashes of paths; those of trees with the same seed agree.
+  explicit PrefixTree(PagePool& pool, uint64_t root_hash = 0) : pool_(pool) {
+    root_.path_hash_ = root_hash;
+  }
 
   Node* root() { return &root_; }
 

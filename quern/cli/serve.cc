@@ -27,6 +27,7 @@ struct ServeOptions {
   uint32_t max_header_kb = 32;
   double header_timeout_s = 10, body_timeout_s = 60, idle_timeout_s = 75, write_timeout_s = 60;
   double grace_s = 30;
+  std::string metrics_compat = "none";
 };
 
 std::chrono::milliseconds Ms(double seconds) {
@@ -41,6 +42,7 @@ server::ServerOptions ToServerOptions(const ServeOptions& options) {
   server.body_timeout = Ms(options.body_timeout_s);
   server.idle_timeout = Ms(options.idle_timeout_s);
   server.write_timeout = Ms(options.write_timeout_s);
+  server.vllm_metrics = options.metrics_compat == "vllm";
   return server;
 }
 
@@ -120,6 +122,7 @@ server::ModelInfo MakeModelInfo(Session& session) {
   info.max_model_len = session.engine().max_model_len();
   info.eos_token_ids = session.eos_token_ids();
   info.sampling_defaults = MakeSampling(SamplingFlags{}, session.generation());
+  info.fingerprint = session.fingerprint();
   info.created = static_cast<int64_t>(std::time(nullptr));
   return info;
 }
@@ -169,6 +172,11 @@ void AddServerOptions(CLI::App& command, ServeOptions& options) {
       .add_option("--cors-origin", server.cors_origins,
                   "Origin that browsers may call from; * = all")
       ->allow_extra_args(false);
+  command
+      .add_option("--metrics-compat", options.metrics_compat,
+                  "vllm: /metrics shows vLLM's metric names as well, for routers that read them")
+      ->check(CLI::IsMember({"none", "vllm"}))
+      ->capture_default_str();
   command
       .add_option("--grace", options.grace_s,
                   "Seconds that answers in progress have on SIGINT or SIGTERM")

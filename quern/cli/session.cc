@@ -72,20 +72,13 @@ void AddSessionOptions(CLI::App& command, SessionOptions& options) {
                   "Threads to compute with (default: all cores it may use)")
       ->check(CLI::Range(1, 1024));
   command
-      .add_option("--max-model-len", options.max_model_len,
-                  "Longest prompt + answer in tokens (default: what model and cache allow)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  command
-      .add_option("--kv-cache-gb", options.kv_cache_gb,
-                  "Memory for the KV cache, in GB (default: a share of free memory)")
-      ->check(CLI::Range(0.001, 1e6));
-  command
       .add_option("--latent-norm-eps", options.latent_norm_eps,
                   "Epsilon of q_a_layernorm and kv_a_layernorm (default: the model's rms_norm_eps)")
       ->check(CLI::Range(1e-12f, 1.0f));
   command.add_flag("--strict", options.strict, "Take warnings about the checkpoint as errors");
   command.add_flag("--trust-signatures", options.trust_signatures,
                    "Where quantization_config and a tensor's stored form disagree, go by the form");
+  AddEngineFlags(command, options.engine);
 }
 
 Status CheckModelPath(const std::string& path) {
@@ -168,6 +161,7 @@ void Session::ReadTextSide(const std::string& path, checkpoint::Problems& proble
 }
 
 Status Session::LoadWeights(const SessionOptions& options) {
+  QUERN_ASSIGN(const engine::EngineOptions engine_options, ToEngineOptions(options.engine));
   const int threads = options.threads > 0 ? options.threads : ThreadPool::DefaultNumThreads();
   backend_ = backend::CreateCpuBackend(threads);
 
@@ -183,9 +177,6 @@ Status Session::LoadWeights(const SessionOptions& options) {
   }
   for (const std::string& warning : warnings) log::warn("{}", warning);
 
-  engine::EngineOptions engine_options;
-  engine_options.max_model_len = options.max_model_len;
-  engine_options.kv_cache_bytes = static_cast<int64_t>(options.kv_cache_gb * 1e9);
   QUERN_ASSIGN(engine_, engine::CreateEngine(*model_, *tokenizer_, engine_options));
   eos_token_ids_ = generation_.eos_token_ids.empty() ? model_->config().eos_token_ids
                                                      : generation_.eos_token_ids;

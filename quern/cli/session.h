@@ -12,6 +12,7 @@
 #include "quern/base/status.h"
 #include "quern/checkpoint/config.h"
 #include "quern/checkpoint/problems.h"
+#include "quern/cli/engine_flags.h"
 #include "quern/engine/engine.h"
 #include "quern/model/model.h"
 #include "quern/text/chat_template.h"
@@ -22,9 +23,8 @@ namespace quern::cli {
 // The options of every command that runs a model.
 struct SessionOptions {
   std::string model;
-  int threads = 0;            // 0: as many as this process may use
-  int64_t max_model_len = 0;  // 0: what the model and the cache allow
-  double kv_cache_gb = 0;     // 0: a share of free memory
+  int threads = 0;  // 0: as many as this process may use
+  EngineFlags engine;
   std::optional<float> latent_norm_eps;
   bool strict = false;
   bool trust_signatures = false;
@@ -50,6 +50,7 @@ class Session {
   // nullptr when the checkpoint has none: raw completions still work.
   const text::ChatTemplate* chat_template() const { return chat_template_.get(); }
   engine::Engine& engine() { return *engine_; }
+  const std::string& fingerprint() const { return model_->fingerprint(); }
   double load_ms() const { return load_ms_; }
 
  private:

@@ -20,7 +20,7 @@ double SecondsSince(Clock::time_point start) {
 
 BatchEngine::BatchEngine(model::Model& model, const text::Tokenizer& tokenizer,
                          const EngineOptions& options, std::unique_ptr<cache::KvCache> cache,
-                         int64_t max_model_len)
+                         std::unique_ptr<cache::DiskStore> store, int64_t max_model_len)
     : model_(model),
       tokenizer_(tokenizer),
       options_(options),
@@ -28,7 +28,10 @@ BatchEngine::BatchEngine(model::Model& model, const text::Tokenizer& tokenizer,
       num_tokens_(std::min<int64_t>(tokenizer.vocab_size(), model.config().vocab_size)),
       cache_(std::move(cache)),
       pool_(cache_->num_pages()),
-      tree_(pool_),
+      tree_(pool_, store != nullptr ? store->root_hash() : 0),
+      archive_(store != nullptr
+                   ? std::make_unique<PageArchive>(std::move(store), *cache_, pool_, tree_)
+                   : nullptr),
       scheduler_({.prefill_chunk = options.prefill_chunk,
                   .max_running = options.max_running,
                   .share_prefixes = options.prefix_cache},
@@ -96,6 +99,12 @@ EngineStats BatchEngine::Stats() const {
 }
 
 void BatchEngine::Loop() {
+  if (archive_ != nullptr) {
+    tree_.OnEvict([this](const cache::PrefixTree::Node& node) { archive_->Keep(node); });
+    scheduler_.OnMissing([this](cache::PrefixTree::Node* parent, std::span<const int32_t> tokens) {
+      return archive_->Restore(parent, tokens);
+    });
+  }
   while (TakeArrivals()) {
     Sequences cancelled;
     for (const Sequences* line : {&scheduler_.running(), &scheduler_.waiting()}) {
@@ -107,6 +116,7 @@ void BatchEngine::Loop() {
     Step();
     Publish();
   }
+  if (archive_ != nullptr) archive_->KeepAll();
 }
 
 bool BatchEngine::TakeArrivals() {
@@ -131,8 +141,8 @@ bool BatchEngine::TakeArrivals() {
 
 void BatchEngine::Step() {
   const Clock::time_point start = Clock::now();
-  const StepPlan plan = scheduler_.Plan(
-      costs_.PrefillRows(scheduler_.AnyDecoding(), options_.prefill_chunk));
+  const StepPlan plan =
+      scheduler_.Plan(costs_.PrefillRows(scheduler_.AnyDecoding(), options_.prefill_chunk));
   if (plan.parts.empty()) return;
   own_stats_.schedule_seconds += SecondsSince(start);
   ++own_stats_.steps;
@@ -249,6 +259,7 @@ void BatchEngine::Publish() {
   own_stats_.prefix_queries = scheduler_.prefix_queries();
   own_stats_.prefix_hits = scheduler_.prefix_hits();
   own_stats_.pages_evicted = tree_.num_evicted();
+  own_stats_.pages_restored = archive_ != nullptr ? archive_->num_restored() : 0;
   std::lock_guard lock(mutex_);
   stats_ = own_stats_;
 }

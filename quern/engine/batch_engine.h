@@ -11,6 +11,7 @@
 #include "quern/cache/kv_cache.h"
 #include "quern/engine/drafting/draft_controller.h"
 #include "quern/engine/drafting/drafter.h"
+#include "quern/engine/page_archive.h"
 #include "quern/engine/scheduling/scheduler.h"
 #include "quern/engine/scheduling/step_costs.h"
 #include "quern/model/model.h"
@@ -22,7 +23,8 @@ namespace quern::engine {
 class BatchEngine final : public Engine {
  public:
   BatchEngine(model::Model& model, const text::Tokenizer& tokenizer, const EngineOptions& options,
-              std::unique_ptr<cache::KvCache> cache, int64_t max_model_len);
+              std::unique_ptr<cache::KvCache> cache, std::unique_ptr<cache::DiskStore> store,
+              int64_t max_model_len);
   ~BatchEngine() override;
 
   Result<RequestId> Submit(Request request, EventSink sink) override;
@@ -55,6 +57,7 @@ class BatchEngine final : public Engine {
   std::unique_ptr<cache::KvCache> cache_;
   cache::PagePool pool_;
   cache::PrefixTree tree_;
+  std::unique_ptr<PageArchive> archive_;  // with --cache-dir
   Scheduler scheduler_;
   StepCosts costs_;
   DraftController draft_controller_;

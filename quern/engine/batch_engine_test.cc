@@ -38,7 +38,39 @@ class CountingModel : public model::Model {
     if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     return OkStatus();
   }
+  // Drafts the next token, and a wrong one behind every seventh.
+  bool has_mtp() const override { return with_mtp; }
+  Status Draft(const model::DraftBatch& batch, const model::KvView&,
+               std::vector<float>& logits) override {
+    for (size_t i = 0; i < batch.rows.positions.size(); ++i)
+      draft_rows.push_back(batch.rows.positions[i]);
+    drafted_from.clear();
+    for (int32_t row : batch.rows.logit_rows) {
+      drafted_from.push_back(batch.rows.tokens[static_cast<size_t>(row)]);
+    }
+    Guess(logits);
+    return OkStatus();
+  }
+  Status DraftNext(std::span<const int32_t> rows, std::span<const int32_t> tokens,
+                   const model::KvView&, std::vector<float>& logits) override {
+    EXPECT_EQ(rows.size(), tokens.size());
+    if (fail_drafts) return Internal("no drafts today");
+    drafted_from.assign(tokens.begin(), tokens.end());
+    Guess(logits);
+    return OkStatus();
+  }
+  void Guess(std::vector<float>& logits) const {
+    logits.assign(drafted_from.size() * 576, 0.0f);
+    for (size_t i = 0; i < drafted_from.size(); ++i) {
+      const int32_t next = drafted_from[i] % 7 == 0 ? 99 : (drafted_from[i] + 1) % 100;
+      logits[i * 576 + static_cast<size_t>(next)] = 50.0f;
+    }
+  }
+
   std::vector<size_t> step_rows;
+  std::vector<int32_t> draft_rows;  // positions that Draft saw
+  std::vector<int32_t> drafted_from;
+  bool with_mtp = false, fail_drafts = false;
   int32_t fail_at = -1;
   bool slow = false;
 
@@ -257,6 +289,54 @@ TEST_F(BatchEngineTest, RefusesWhatCanNeverRun) {
   r = Greedy({1}, 1);
   r.sampling.logit_bias = {{-4, 1.0f}};
   EXPECT_NE(message(r).find("logit_bias"), std::string::npos);
+}
+
+TEST_F(BatchEngineTest, DraftsSaveStepsAndChangeNothing) {
+  model_->with_mtp = true;
+  Start({.draft = {.mode = DraftMode::kFixed, .num_drafts = 5}});
+  Collector c;
+  ASSERT_TRUE(engine_->Submit(Greedy({1, 2, 3}, 60), c.Sink()).ok());
+  const TokenEvent last = c.WaitLast();
+  std::vector<int32_t> want;
+  for (int32_t t = 4; t < 64; ++t) want.push_back(t);
+  EXPECT_EQ(c.Tokens(), want);
+  EXPECT_EQ(last.num_completion_tokens, 60);
+  EXPECT_GT(last.num_accepted, 30);
+  EXPECT_GT(last.num_drafted, last.num_accepted);
+  EXPECT_LT(model_->step_rows.size(), 20u);
+  const EngineStats stats = engine_->Stats();
+  EXPECT_GT(stats.accepted[0], 0);
+  EXPECT_GE(stats.drafted[0], stats.drafted[4]);
+  // The MTP layer saw each position that is settled once, in order.
+  for (size_t i = 0; i < model_->draft_rows.size(); ++i) {
+    ASSERT_EQ(model_->draft_rows[i], static_cast<int32_t>(i));
+  }
+  EXPECT_GE(model_->draft_rows.size(), 56u);
+}
+
+TEST_F(BatchEngineTest, FailedDraftsEndDraftingNotTheRequest) {
+  model_->with_mtp = true;
+  model_->fail_drafts = true;
+  Start({.draft = {.mode = DraftMode::kFixed, .num_drafts = 3}});
+  Collector c;
+  ASSERT_TRUE(engine_->Submit(Greedy({1}, 20), c.Sink()).ok());
+  EXPECT_EQ(c.WaitLast().finish, FinishReason::kLength);
+  EXPECT_EQ(c.Tokens().size(), 20u);
+}
+
+TEST_F(BatchEngineTest, PriorityIsServedEarlierAndArrivalDecidesAmongEquals) {
+  model_->slow = true;
+  Start({.max_running = 1});
+  Collector first, low, high;
+  ASSERT_TRUE(engine_->Submit(Greedy({1}, 40), first.Sink()).ok());
+  first.WaitTokens(1);
+  ASSERT_TRUE(engine_->Submit(Greedy({1}, 20), low.Sink()).ok());
+  Request urgent = Greedy({1}, 2);
+  urgent.priority = -1;
+  ASSERT_TRUE(engine_->Submit(urgent, high.Sink()).ok());
+  high.WaitLast();
+  EXPECT_TRUE(low.Tokens().empty());
+  EXPECT_EQ(low.WaitLast().finish, FinishReason::kLength);
 }
 
 TEST_F(BatchEngineTest, QueueLimitAndShutdown) {

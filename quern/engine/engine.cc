@@ -32,8 +32,9 @@ Result<std::unique_ptr<Engine>> CreateEngine(model::Model& model, const text::To
   if (options.draft.num_drafts < 1 || options.draft.num_drafts > kMaxDrafts) {
     return InvalidArgument("{} drafts given, 1 to {} wanted", options.draft.num_drafts, kMaxDrafts);
   }
-  const model::KvLayout layout =
-      model::MakeKvLayout(config, model.has_mtp() && options.draft.mode != DraftMode::kOff);
+  const model::KvLayout layout = model::MakeKvLayout(
+      config, {.with_mtp = model.has_mtp() && options.draft.mode != DraftMode::kOff,
+               .dtype = options.kv_dtype});
   const int64_t page_bytes = layout.bytes_per_page();
   if (options.max_model_len > config.max_positions) {
     return InvalidArgument("max_model_len {} is over the model's {} positions",
@@ -61,8 +62,18 @@ Result<std::unique_ptr<Engine>> CreateEngine(model::Model& model, const text::To
   const int64_t max_model_len = std::min(wanted_len, num_pages * backend::kPageTokens);
   QUERN_ASSIGN(std::unique_ptr<cache::KvCache> cache,
                cache::KvCache::Create(model.backend(), layout, num_pages));
-  return std::unique_ptr<Engine>(
-      std::make_unique<BatchEngine>(model, tokenizer, options, std::move(cache), max_model_len));
+  std::unique_ptr<cache::DiskStore> store;
+  if (!options.cache_dir.empty()) {
+    const std::string identity =
+        fmt::format("{} keys {} mtp {} page {}", model.fingerprint(), DtypeName(layout.dtype),
+                    layout.tail_dim > 0, cache->page_bytes());
+    QUERN_ASSIGN(store, cache::DiskStore::Open({.directory = options.cache_dir,
+                                                .max_bytes = options.cache_dir_bytes,
+                                                .identity = identity,
+                                                .page_bytes = cache->page_bytes()}));
+  }
+  return std::unique_ptr<Engine>(std::make_unique<BatchEngine>(
+      model, tokenizer, options, std::move(cache), std::move(store), max_model_len));
 }
 
 }  // namespace quern::engine

@@ -9,10 +9,8 @@
 
 #include "quern/base/status.h"
 #include "quern/engine/request.h"
+#include "quern/model/model.h"
 
-namespace quern::model {
-class Model;
-}
 namespace quern::text {
 class Tokenizer;
 }
@@ -37,7 +35,11 @@ struct EngineOptions {
   int32_t prefill_chunk = 512;  // most prompt tokens per step
   int32_t max_running = 256;    // requests that are computed together
   int32_t max_queued = 1024;    // Submit beyond it is kResourceExhausted
-  bool prefix_cache = true;     // requests with the same beginning share its keys
+  model::KvDtype kv_dtype = model::KvDtype::kAuto;
+  bool prefix_cache = true;  // requests with the same beginning share its keys
+  // Where cached prefixes are kept over a restart; empty = nowhere.
+  std::string cache_dir;
+  int64_t cache_dir_bytes = int64_t{16} << 30;
   DraftOptions draft;
 };
 
@@ -50,6 +52,7 @@ struct EngineStats {
   // Used by requests; kept for later ones; all there are.
   int64_t kv_pages_used = 0, kv_pages_cached = 0, kv_pages_total = 0;
   int64_t pages_evicted = 0, preemptions = 0;
+  int64_t pages_restored = 0;                   // from disk
   int64_t prefix_queries = 0, prefix_hits = 0;  // prompt tokens looked up in the cache, and found
   std::array<int64_t, kMaxDrafts> drafted{}, accepted{};  // by position behind the last token
   int64_t steps = 0;

@@ -4,7 +4,7 @@
 namespace quern::model {
 
 int64_t KvLayout::bytes_per_page() const {
-  return backend::kPageTokens * bytes_per_token() + tail_dim * DtypeBytes(dtype);
+  return backend::kPageTokens * bytes_per_token() + tail_dim * DtypeBytes(tail_dtype);
 }
 
 int64_t KvLayout::bytes_per_token() const {
@@ -13,18 +13,35 @@ int64_t KvLayout::bytes_per_token() const {
   return elements * DtypeBytes(dtype);
 }
 
-KvLayout MakeKvLayout(const checkpoint::ModelConfig& config, bool with_mtp) {
+KvLayout MakeKvLayout(const checkpoint::ModelConfig& config, const KvOptions& options) {
   KvLayout layout;
-  // The cache holds what the activations hold: rounding keys further would change tokens.
-  layout.dtype = config.dtype == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF32;
-  with_mtp = with_mtp && config.num_mtp_layers > 0;
+  layout.tail_dtype = config.dtype == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF32;
+  switch (options.dtype) {
+    case KvDtype::kAuto:
+      layout.dtype = layout.tail_dtype;
+      break;
+    case KvDtype::kBf16:
+      layout.dtype = Dtype::kBf16;
+      break;
+    case KvDtype::kFp8:
+      layout.dtype = Dtype::kU8;
+      break;
+    case KvDtype::kFp8Raw:
+      layout.dtype = Dtype::kF8E4M3;
+      break;
+  }
+  const bool with_mtp = options.with_mtp && config.num_mtp_layers > 0;
   if (with_mtp) layout.tail_dim = config.hidden_size;
+  const int64_t latent =
+      backend::KeyRowElements(layout.dtype, config.kv_row_dim(), config.kv_lora_rank);
+  const int64_t index_key =
+      backend::KeyRowElements(layout.dtype, config.index_head_dim, config.index_head_dim);
   // One MTP layer drafts all tokens; of several, the first.
   const int64_t num_layers = config.num_layers + (with_mtp ? 1 : 0);
   for (int64_t i = 0; i < num_layers; ++i) {
     const bool full =
         config.indexer_types[static_cast<size_t>(i)] == checkpoint::IndexerType::kFull;
-    layout.layers.push_back({config.kv_row_dim(), full ? config.index_head_dim : 0});
+    layout.layers.push_back({latent, full ? index_key : 0});
   }
   return layout;
 }

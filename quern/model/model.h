@@ -20,23 +20,37 @@ class Backend;
 namespace quern::model {
 
 // What one page of the KV cache must hold. Layer i of `layers` is decoder layer i; the MTP layer,
-// if any, is last.
+// if any, is last. Dimensions count elements of `dtype` as stored (see KeyRowElements).
 struct KvLayout {
   struct Layer {
-    int64_t latent_dim = 0;     // kv_lora_rank + qk_rope_head_dim
-    int64_t index_key_dim = 0;  // 0 on layers without an indexer of their own
+    int64_t latent_dim = 0;     // of a row of kv_lora_rank + qk_rope_head_dim elements
+    int64_t index_key_dim = 0;  // of an index key; 0 on layers without an indexer of their own
   };
   Dtype dtype = Dtype::kBf16;
   std::vector<Layer> layers;
   // Hidden state of the page's last position, from which drafting goes on behind a shared page; 0
   // without an MTP layer.
   int64_t tail_dim = 0;
+  Dtype tail_dtype = Dtype::kBf16;
 
   int64_t bytes_per_page() const;
   int64_t bytes_per_token() const;  // without the tail
 };
-// `with_mtp` adds what drafting needs, when the model has an MTP layer.
-KvLayout MakeKvLayout(const checkpoint::ModelConfig& config, bool with_mtp = true);
+
+// How keys are stored. Less than what activations hold (kAuto) changes the tokens a little, and
+// fits more of them.
+enum class KvDtype {
+  kAuto,  // as activations: bf16, or f32 for models in f32
+  kBf16,
+  kFp8,     // E4M3 with a scale per 128 elements, rope keys in bf16
+  kFp8Raw,  // E4M3 with scale 1
+};
+
+struct KvOptions {
+  bool with_mtp = true;  // what drafting needs as well, when the model has an MTP layer
+  KvDtype dtype = KvDtype::kAuto;
+};
+KvLayout MakeKvLayout(const checkpoint::ModelConfig& config, const KvOptions& options = {});
 
 // The pools of the cache, lent by their owner for a step. Each is [pages, 64, dim]; index_keys is
 // empty (data == nullptr) where the layout has none.
@@ -80,6 +94,9 @@ class Model {
   virtual const checkpoint::ModelConfig& config() const = 0;
   virtual backend::Backend& backend() const = 0;
   virtual int64_t weight_bytes() const = 0;  // in backend memory
+  // Names the weights (checkpoint/fingerprint.h); empty if nobody set it.
+  const std::string& fingerprint() const { return fingerprint_; }
+  void set_fingerprint(std::string fingerprint) { fingerprint_ = std::move(fingerprint); }
 
   // Runs the decoder over the batch, writes its keys to `kv`, and puts the logits of logit_rows,
   // f32 [logit_rows, vocab_size], into `logits`. Row i depends on its own sequence's tokens only,
@@ -96,6 +113,9 @@ class Model {
   // (indices shared between draft steps).
   virtual Status DraftNext(std::span<const int32_t> rows, std::span<const int32_t> tokens,
                            const KvView& kv, std::vector<float>& logits);
+
+ private:
+  std::string fingerprint_;
 };
 
 struct LoadOptions {

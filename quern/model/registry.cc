@@ -1,5 +1,6 @@
 // Which model_type is built by what, and the way from a path to a loaded model.
 #include "quern/checkpoint/checkpoint.h"
+#include "quern/checkpoint/fingerprint.h"
 #include "quern/checkpoint/precision_plan.h"
 #include "quern/model/expected_tensors.h"
 #include "quern/model/glm_moe_dsa.h"
@@ -59,7 +60,9 @@ Result<std::unique_ptr<Model>> LoadModel(const std::string& path, backend::Backe
 
   QUERN_ASSIGN(const Row row, FindModel(config.model_type));
   WeightLoader loader(*checkpoint, plan, backend, options);
-  return row.load(config, loader, backend);
+  QUERN_ASSIGN(std::unique_ptr<Model> model, row.load(config, loader, backend));
+  model->set_fingerprint(checkpoint::Fingerprint(*checkpoint));
+  return model;
 }
 
 }  // namespace quern::model

@@ -17,16 +17,23 @@ AnswerHead MakeAnswerHead(const Services& services, const char* id_prefix) {
 
 void UsageCounter::Add(int choice, const engine::TokenEvent& last) {
   completion_tokens_ += last.num_completion_tokens;
+  drafted_ += last.num_drafted;
+  accepted_ += last.num_accepted;
   if (choice % choices_per_prompt_ != 0) return;
   prompt_tokens_ += last.num_prompt_tokens;
   cached_tokens_ += last.num_cached_tokens;
 }
 
 Json UsageCounter::ToJson() const {
-  return {{"prompt_tokens", prompt_tokens_},
-          {"completion_tokens", completion_tokens_},
-          {"total_tokens", prompt_tokens_ + completion_tokens_},
-          {"prompt_tokens_details", {{"cached_tokens", cached_tokens_}}}};
+  Json usage = {{"prompt_tokens", prompt_tokens_},
+                {"completion_tokens", completion_tokens_},
+                {"total_tokens", prompt_tokens_ + completion_tokens_},
+                {"prompt_tokens_details", {{"cached_tokens", cached_tokens_}}}};
+  if (drafted_ > 0) {  // OpenAI's names for predicted tokens
+    usage["completion_tokens_details"] = {{"accepted_prediction_tokens", accepted_},
+                                          {"rejected_prediction_tokens", drafted_ - accepted_}};
+  }
+  return usage;
 }
 
 ApiResult<int32_t> ChooseMaxTokens(const Services& services, const SamplingFields& fields,

@@ -71,6 +71,7 @@ class Run {
     if (item.event.finish != engine::FinishReason::kNone && ids_[choice]) {
       ids_[choice].reset();
       --open_;
+      services_.metrics.ObserveQueueTime(item.event.queue_seconds);
       if (open_ == 0) services_.metrics.ObserveEndToEnd(SecondsSince(start, item.arrived));
     }
   }

@@ -8,6 +8,8 @@
 
 #include <vector>
 
+#include "quern/server/engine_metrics.h"
+
 namespace quern::server {
 namespace {
 
@@ -24,49 +26,6 @@ const Buckets kEndToEndBuckets = {0.05, 0.1, 0.25, 0.5, 1,   2.5,  5,   10,
 prometheus::Histogram& MakeHistogram(prometheus::Registry& registry, const char* name,
                                      const char* help, const Buckets& buckets) {
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
-}
-
-prometheus::MetricFamily EngineFamily(const char* name, const char* help,
-                                      prometheus::MetricType type,
-                                      const std::vector<std::pair<const char*, int64_t>>& values) {
-  prometheus::MetricFamily family;
-  family.name = name;
-  family.help = help;
-  family.type = type;
-  for (const auto& [reason, value] : values) {
-    prometheus::ClientMetric metric;
-    if (*reason != '\0') metric.label.push_back({"reason", reason});
-    (type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) =
-        static_cast<double>(value);
-    family.metric.push_back(std::move(metric));
-  }
-  return family;
-}
-
-std::vector<prometheus::MetricFamily> EngineFamilies(const engine::EngineStats& s) {
-  constexpr auto kCounter = prometheus::MetricType::Counter;
-  constexpr auto kGauge = prometheus::MetricType::Gauge;
-  return {
-      EngineFamily("quern_requests_running", "Sequences the engine is generating for.", kGauge,
-                   {{"", s.num_running}}),
-      EngineFamily("quern_requests_waiting", "Sequences queued in the engine.", kGauge,
-                   {{"", s.num_waiting}}),
-      EngineFamily("quern_prompt_tokens_total", "Prompt tokens of admitted sequences.", kCounter,
-                   {{"", s.prompt_tokens}}),
-      EngineFamily("quern_cached_prompt_tokens_total", "Prompt tokens found in the prefix cache.",
-                   kCounter, {{"", s.cached_tokens}}),
-      EngineFamily("quern_generated_tokens_total", "Generated tokens.", kCounter,
-                   {{"", s.generated_tokens}}),
-      EngineFamily("quern_engine_finished_total", "Sequences ended, by reason.", kCounter,
-                   {{"stop", s.requests_finished_stop},
-                    {"length", s.requests_finished_length},
-                    {"cancelled", s.requests_cancelled},
-                    {"error", s.requests_failed}}),
-      EngineFamily("quern_kv_pages_used", "KV cache pages in use.", kGauge,
-                   {{"", s.kv_pages_used}}),
-      EngineFamily("quern_kv_pages_total", "KV cache pages there are.", kGauge,
-                   {{"", s.kv_pages_total}}),
-  };
 }
 
 }  // namespace
@@ -101,6 +60,10 @@ struct Metrics::Impl {
       MakeHistogram(registry, "quern_request_duration_seconds",
                     "From a request's last byte to its last token, once per completed request.",
                     kEndToEndBuckets);
+  prometheus::Histogram& queue =
+      MakeHistogram(registry, "quern_queue_seconds",
+                    "Wait of a sequence in the engine before its first step.", kFirstTokenBuckets);
+  std::string vllm_model_name;
 };
 
 Metrics::Metrics(const engine::Engine& engine) : impl_(std::make_unique<Impl>(engine)) {}
@@ -114,14 +77,21 @@ void Metrics::ConnectionClosed() { impl_->connections.Decrement(); }
 void Metrics::ObserveTimeToFirstToken(double seconds) { impl_->first_token.Observe(seconds); }
 void Metrics::ObserveInterTokenLatency(double seconds) { impl_->inter_token.Observe(seconds); }
 void Metrics::ObserveEndToEnd(double seconds) { impl_->end_to_end.Observe(seconds); }
+void Metrics::ObserveQueueTime(double seconds) { impl_->queue.Observe(seconds); }
+void Metrics::AddVllmNames(const std::string& model_name) { impl_->vllm_model_name = model_name; }
 void Metrics::CountFinish(const std::string& reason) {
   impl_->finishes.Add({{"reason", reason}}).Increment();
 }
 
 std::string Metrics::Text() const {
   std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
-  for (prometheus::MetricFamily& family : EngineFamilies(impl_->engine.Stats())) {
-    families.push_back(std::move(family));
+  const engine::EngineStats stats = impl_->engine.Stats();
+  const auto append = [&](std::vector<prometheus::MetricFamily> more) {
+    for (prometheus::MetricFamily& family : more) families.push_back(std::move(family));
+  };
+  append(EngineFamilies(stats));
+  if (!impl_->vllm_model_name.empty()) {
+    append(VllmFamilies(families, stats, impl_->vllm_model_name));
   }
   return prometheus::TextSerializer().Serialize(families);
 }

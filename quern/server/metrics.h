@@ -23,9 +23,13 @@ class Metrics {
   void ObserveTimeToFirstToken(double seconds);
   void ObserveInterTokenLatency(double seconds);
   void ObserveEndToEnd(double seconds);
+  void ObserveQueueTime(double seconds);
   // A generation request that ended: "stop", "length", "tool_calls", "cancelled" or "error", once
   // per choice.
   void CountFinish(const std::string& reason);
+
+  // Adds the same numbers under vLLM's names, labelled with the model. Before the first Text().
+  void AddVllmNames(const std::string& model_name);
 
   std::string Text() const;
 

@@ -6,6 +6,8 @@
 namespace quern::server {
 namespace {
 
+constexpr int64_t kMaxPriority = 1000;
+
 void ReadFloat(FieldReader& reader, const char* name, double low, double high, float& out) {
   if (const auto value = reader.Number(name, low, high)) out = static_cast<float>(*value);
 }
@@ -153,6 +155,8 @@ SamplingFields ReadSamplingFields(FieldReader& reader, const engine::SamplingPar
   ReadLogitBias(reader, s.logit_bias);
   fields.ignore_eos = reader.Bool("ignore_eos").value_or(false);
   fields.skip_special_tokens = reader.Bool("skip_special_tokens").value_or(true);
+  fields.priority =
+      static_cast<int32_t>(reader.Integer("priority", -kMaxPriority, kMaxPriority).value_or(0));
   fields.num_choices = static_cast<int32_t>(reader.Integer("n", 1, kMaxChoices).value_or(1));
   ReadStream(reader, fields);
   return fields;
@@ -170,6 +174,7 @@ engine::Request MakeEngineRequest(const SamplingFields& fields, std::vector<int3
   request.ignore_eos = fields.ignore_eos;
   request.stop_strings = fields.stop;
   request.skip_special_tokens = fields.skip_special_tokens;
+  request.priority = fields.priority;
   return request;
 }
 

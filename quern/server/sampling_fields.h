@@ -25,6 +25,7 @@ struct SamplingFields {
   std::vector<std::string> stop;
   bool ignore_eos = false;
   bool skip_special_tokens = true;
+  int32_t priority = 0;
   int32_t num_choices = 1;  // n
   bool stream = false;
   bool include_usage = false;  // stream_options.include_usage

@@ -36,6 +36,8 @@ struct ServerOptions {
   std::chrono::milliseconds write_timeout{
       60'000};  // a reader that takes nothing for so long is dropped
 
+  bool vllm_metrics = false;  // /metrics shows vLLM's names as well
+
   int32_t num_io_threads = 2;    // sockets, SSE
   int32_t num_work_threads = 2;  // parsing, templates, tokenization of large prompts
 };

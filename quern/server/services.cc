@@ -27,6 +27,7 @@ Services::Services(ServerOptions o, engine::Engine& e, const text::Tokenizer& t,
       metrics(e) {
   if (model.max_model_len == 0) model.max_model_len = engine.max_model_len();
   if (options.served_model_names.empty()) options.served_model_names.push_back(model.name);
+  if (options.vllm_metrics) metrics.AddVllmNames(model_name());
 }
 
 std::string Services::system_fingerprint() const {

@@ -142,9 +142,11 @@ class SameTokens : public ::testing::Test {
         .value();
   }
 
-  static std::vector<Outcome> Alone(const std::vector<Request>& requests) {
+  static std::vector<Outcome> Alone(const std::vector<Request>& requests,
+                                    model::KvDtype kv_dtype = model::KvDtype::kAuto) {
     std::vector<Outcome> outcomes;
     engine::EngineOptions options;
+    options.kv_dtype = kv_dtype;
     options.prefix_cache = false;
     options.max_running = 1;
     options.draft.mode = engine::DraftMode::kOff;
@@ -154,8 +156,9 @@ class SameTokens : public ::testing::Test {
     return outcomes;
   }
 
-  static engine::EngineOptions RandomOptions(Rng& rng, int64_t longest) {
+  static engine::EngineOptions RandomOptions(Rng& rng, int64_t longest, model::KvDtype kv_dtype) {
     engine::EngineOptions o;
+    o.kv_dtype = kv_dtype;
     o.max_model_len = longest;
     const int64_t chunks[] = {1, 3, 17, 64, 100, 512};
     o.prefill_chunk = static_cast<int32_t>(chunks[Uniform(rng, 0, 5)]);
@@ -165,23 +168,29 @@ class SameTokens : public ::testing::Test {
     const int32_t depths[] = {1, 3, 5};
     o.draft.num_drafts = depths[Uniform(rng, 0, 2)];
     // Room for little more than the longest: requests lose their pages.
-    if (Uniform(rng, 0, 1) == 0) o.kv_cache_bytes = PageBytes(o) * ((longest + 63) / 64 + Uniform(rng, 0, 2));
+    if (Uniform(rng, 0, 1) == 0)
+      o.kv_cache_bytes = PageBytes(o) * ((longest + 63) / 64 + Uniform(rng, 0, 2));
     return o;
   }
 
   static int64_t PageBytes(const engine::EngineOptions& o) {
-    return model::MakeKvLayout(models_[0]->config(), o.draft.mode != engine::DraftMode::kOff)
+    return model::MakeKvLayout(
+               models_[0]->config(),
+               {.with_mtp = o.draft.mode != engine::DraftMode::kOff, .dtype = o.kv_dtype})
         .bytes_per_page();
   }
 
   // Runs the requests twice, together, under random options.
   static void ExpectSameTokens(Rng& rng, const std::vector<Request>& requests) {
-    const std::vector<Outcome> want = Alone(requests);
+    // FP8 keys give other tokens, but always the same.
+    const auto kv_dtype =
+        static_cast<model::KvDtype>(Uniform(rng, 0, 5) < 4 ? 0 : Uniform(rng, 2, 3));
+    const std::vector<Outcome> want = Alone(requests, kv_dtype);
     int64_t longest = 1;
     for (const Request& r : requests) {
       longest = std::max<int64_t>(longest, static_cast<int64_t>(r.prompt.size()) + r.max_tokens);
     }
-    const engine::EngineOptions options = RandomOptions(rng, longest);
+    const engine::EngineOptions options = RandomOptions(rng, longest, kv_dtype);
     const int threads = static_cast<int>(Uniform(rng, 1, 3));
     SCOPED_TRACE(Describe(options, threads));
     const auto engine = Start(threads, options);
@@ -241,6 +250,26 @@ TEST_F(SameTokens, RequestsLosePagesAndGoOnAlike) {
   const std::vector<Outcome> got = RunAll(*engine, requests);
   for (size_t i = 0; i < got.size(); ++i) ExpectSame(got[i], want[i]);
   EXPECT_GT(engine->Stats().preemptions, 0);
+}
+
+TEST_F(SameTokens, PagesFromDiskGiveTheSameTokens) {
+  Rng rng(31);
+  std::vector<Request> requests;
+  for (int i = 0; i < 3; ++i) {
+    requests.push_back(RandomRequest(rng, RandomTokens(rng, 150 + 70 * i), 20));
+  }
+  const std::vector<Outcome> want = Alone(requests);
+  engine::EngineOptions options;
+  options.max_model_len = 400;
+  options.cache_dir = ::testing::TempDir() + "same_tokens_pages";
+  RunAll(*Start(2, options), requests);  // the engine ends here, and keeps its pages
+  const auto engine = Start(2, options);
+  const std::vector<Outcome> got = RunAll(*engine, requests);
+  for (size_t i = 0; i < got.size(); ++i) {
+    ExpectSame(got[i], want[i]);
+    EXPECT_EQ(got[i].num_cached, (150 + 70 * static_cast<int>(i) - 1) / 64 * 64);
+  }
+  EXPECT_GT(engine->Stats().pages_restored, 0);
 }
 
 TEST_F(SameTokens, CachedTokensAreThePageFlooredCommonPrefix) {

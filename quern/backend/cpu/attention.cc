@@ -4,8 +4,10 @@
 #define HWY_TARGET_INCLUDE "quern/backend/cpu/attention.cc"
 #include "hwy/foreach_target.h"  // compiles this file once per SIMD target
 #include "hwy/highway.h"
+#include "quern/backend/cpu/decode-inl.h"
 #include "quern/backend/cpu/gemm_kernel-inl.h"
 #include "quern/backend/host/host_memory.h"
+#include "quern/numerics/e4m3.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quern::backend::cpu::HWY_NAMESPACE {
@@ -25,6 +27,37 @@ HWY_INLINE void ToF32(Dtype type, const void* src, int64_t n, float* out) {
     for (; i + static_cast<int64_t>(kLanes) <= n; i += kLanes)
       hn::StoreU(LoadBf16(p + i), d, out + i);
     for (; i < n; ++i) out[i] = Bf16ToF32(p[i]);
+  }
+}
+
+// E4M3 codes times `scale`.
+HWY_INLINE void CodesToF32(const uint8_t* p, int64_t n, float scale, float* out) {
+  const DF d;
+  int64_t i = 0;
+  for (; i + static_cast<int64_t>(kLanes) <= n; i += kLanes)
+    hn::StoreU(hn::Mul(DecodeE4M3(p + i), hn::Set(d, scale)), d, out + i);
+  for (; i < n; ++i) out[i] = E4M3ToF32(p[i]) * scale;
+}
+
+// A pool's row of n elements to f32; formats: KeyRowElements.
+HWY_INLINE void KeyToF32(Dtype pool, const void* src, int64_t n, int64_t scaled, float* out) {
+  const uint8_t* codes = static_cast<const uint8_t*>(src);
+  if (pool == Dtype::kF8E4M3) {
+    CodesToF32(codes, n, 1.0f, out);
+  } else if (pool == Dtype::kU8) {
+    for (int64_t i = 0; i < scaled; i += kKeyScaleGroup) {
+      float scale;
+      std::memcpy(&scale, codes + scaled + i / kKeyScaleGroup * 4, 4);
+      CodesToF32(codes + i, HWY_MIN(kKeyScaleGroup, scaled - i), scale, out + i);
+    }
+    const uint8_t* rest = codes + KeyRowElements(Dtype::kU8, scaled, scaled);
+    for (int64_t i = scaled; i < n; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, rest + (i - scaled) * 2, 2);
+      out[i] = Bf16ToF32(bits);
+    }
+  } else {
+    ToF32(pool, src, n, out);
   }
 }
 
@@ -61,7 +94,8 @@ void PanelAttention(const MlaAttentionArgs& a, int64_t t, int64_t panel, float* 
     for (int64_t j = 0; j < n; ++j) {
       const int64_t pos =
           a.selection != nullptr ? host::I32(a.selection->positions, t, begin + j) : begin + j;
-      ToF32(a.cache.dtype, host::CacheRow(a.cache, a.batch, t, pos), width, keys + j * width);
+      KeyToF32(a.cache.dtype, host::CacheRow(a.cache, a.batch, t, pos), width, rank,
+               keys + j * width);
     }
     for (int64_t i = 0; i < n * 16; ++i) p[i] = 0.0f;
     TileRows<1>(keys, width, 1, n, &q, width, p, 16);
@@ -115,7 +149,8 @@ void ScoreKeys(const IndexSelectArgs& a, int64_t t, int64_t begin, int64_t end, 
   for (int64_t first = begin; first < end; first += kPageTokens) {
     const int64_t n = HWY_MIN(kPageTokens, end - first);
     for (int64_t j = 0; j < n; ++j) {
-      ToF32(a.keys.dtype, host::CacheRow(a.keys, a.batch, t, first + j), width, keys + j * width);
+      KeyToF32(a.keys.dtype, host::CacheRow(a.keys, a.batch, t, first + j), width, width,
+               keys + j * width);
     }
     for (int64_t i = 0; i < n * 16; ++i) sums[i] = 0.0f;
     for (int64_t p = 0; p < panels; ++p) {

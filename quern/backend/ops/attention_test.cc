@@ -338,5 +338,66 @@ TEST(MlaAttentionTest, ExtremeScores) {
   });
 }
 
+// FP8 pools: bytes, attention and selection of every CPU kernel equal the reference's, and the
+// values are as near as E4M3 with that scale can be.
+TEST(Fp8PoolTest, EqualsTheReferenceAndStaysNearThePlainPool) {
+  Rng rng(11);
+  const int64_t rank = 160, rope = 12, width = rank + rope, heads = 5;
+  for (Dtype pool : {Dtype::kF8E4M3, Dtype::kU8}) {
+    BatchCase batch({1, 64, 130, 200}, {1, 64, 130, 200}, rng);
+    const int64_t rows = batch.num_rows();
+    const int64_t stored = KeyRowElements(pool, width, rank);
+    TestTensor x(Dtype::kBf16, {rows, width}), q(Dtype::kF32, {rows, heads, width});
+    TestTensor plain(Dtype::kBf16, {batch.num_pages, 64, width});
+    TestTensor want(pool, {batch.num_pages, 64, stored});
+    x.Fill(rng), q.Fill(rng);
+    const TestTensor blank = want;
+    ASSERT_TRUE(Ref().CacheWrite({x, batch.view(), plain}).ok());
+    ASSERT_TRUE(Ref().CacheWrite({x, batch.view(), want, rank}).ok());
+    std::vector<float> row(static_cast<size_t>(width));
+    for (int64_t t = 0; t < rows; ++t) {
+      ref::LoadKeyRow(pool, host::CacheRow(want, batch.view(), t, batch.positions.Int(t)), width,
+                      rank, row.data());
+      for (int64_t i = 0; i < width; ++i) {
+        const float exact = x.Get(t * width + i);
+        // Half a step of three mantissa bits; below the normals a fixed step.
+        const float bound = std::max(std::fabs(exact) / 16, pool == Dtype::kU8 ? 1e-4f : 1e-3f);
+        EXPECT_NEAR(row[static_cast<size_t>(i)], exact, bound);
+        if (pool == Dtype::kU8 && i >= rank) {
+          EXPECT_EQ(row[static_cast<size_t>(i)], exact);
+        }
+      }
+    }
+    TestTensor y(Dtype::kF32, {rows, heads, rank}), near(Dtype::kF32, {rows, heads, rank});
+    ASSERT_TRUE(Ref().MlaAttention({q, want, 0.1f, batch.view(), nullptr, y}).ok());
+    ASSERT_TRUE(Ref().MlaAttention({q, plain, 0.1f, batch.view(), nullptr, near}).ok());
+    for (int64_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y.Get(i), near.Get(i), 0.4f);
+
+    TestTensor iq(Dtype::kF32, {rows, 3, width}), iw(Dtype::kF32, {rows, 3});
+    iq.Fill(rng), iw.Fill(rng);
+    TestTensor keys(pool, {batch.num_pages, 64, KeyRowElements(pool, width, width)});
+    ASSERT_TRUE(Ref().CacheWrite({x, batch.view(), keys, width}).ok());
+    SelectCase selected(rows, 40);
+    ASSERT_TRUE(Ref().IndexSelect({iq, iw, 1.0f, keys, batch.view(), selected.view()}).ok());
+
+    ForEachCpu([&](Backend& be) {
+      TestTensor got = blank, out(Dtype::kF32, {rows, heads, rank});
+      ASSERT_TRUE(be.CacheWrite({x, batch.view(), got, rank}).ok());
+      EXPECT_TRUE(SameBits(got, want));
+      ASSERT_TRUE(be.MlaAttention({q, want, 0.1f, batch.view(), nullptr, out}).ok());
+      EXPECT_TRUE(SameBits(out, y));
+      SelectCase chosen(rows, 40);
+      ASSERT_TRUE(be.IndexSelect({iq, iw, 1.0f, keys, batch.view(), chosen.view()}).ok());
+      ExpectSameSelection(chosen, selected, rows);
+    });
+  }
+}
+
+TEST(Fp8PoolTest, PublishedRowsHaveTheirPublishedSizes) {
+  EXPECT_EQ(KeyRowElements(Dtype::kU8, 576, 512), 656);
+  EXPECT_EQ(KeyRowElements(Dtype::kU8, 128, 128), 132);
+  EXPECT_EQ(KeyRowElements(Dtype::kF8E4M3, 576, 512), 576);
+}
+
 }  // namespace
 }  // namespace quern::backend

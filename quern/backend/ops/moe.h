@@ -31,7 +31,7 @@ struct RouteArgs {
 Status Validate(const RouteArgs& args);
 
 // y[r] = x[rows[r]].   x [tokens, n]   rows [r] i32, each in [0, tokens)   y [r, n], same type
-// For experts, rows = routes.tokens; also picks the rows that need logits. Any type, also i32.
+// For experts, rows = routes.tokens; also picks the rows that need logits. f32, bf16 or i32.
 struct GatherRowsArgs {
   Tensor x, rows;
   Tensor y;

@@ -35,10 +35,20 @@ Status ExpectActivation(const char* op, const char* name, const Tensor& t,
   return Expect(op, name, t, {Dtype::kF32, Dtype::kBf16}, shape);
 }
 
+// Rows that are moved, not computed with.
+Status ExpectMovable(const char* op, const char* name, const Tensor& t) {
+  return Expect(op, name, t, {Dtype::kF32, Dtype::kBf16, Dtype::kI32}, {-1, -1});
+}
+
 Status ExpectContiguous(const char* op, const char* name, const Tensor& t) {
   if (t.is_contiguous()) return OkStatus();
   return InvalidArgument("{}: {} {} has gaps between rows, want it contiguous", op, name,
                          Describe(t));
+}
+
+Status ExpectPool(const char* op, const char* name, const Tensor& t, int64_t n, int64_t scaled) {
+  return Expect(op, name, t, {Dtype::kBf16, Dtype::kF32, Dtype::kF8E4M3, Dtype::kU8},
+                {-1, kPageTokens, KeyRowElements(t.dtype, n, scaled)});
 }
 
 Status ExpectBatch(const char* op, const BatchView& b, int64_t tokens) {
@@ -120,13 +130,13 @@ Status Validate(const RouteArgs& a) {
 }
 
 Status Validate(const GatherRowsArgs& a) {
-  QUERN_TRY(Expect("GatherRows", "x", a.x, {a.x.dtype}, {-1, -1}));
+  QUERN_TRY(ExpectMovable("GatherRows", "x", a.x));
   QUERN_TRY(Expect("GatherRows", "rows", a.rows, {Dtype::kI32}, {-1}));
   return Expect("GatherRows", "y", a.y, {a.x.dtype}, {a.rows.dim(0), a.x.dim(1)});
 }
 
 Status Validate(const ScatterRowsArgs& a) {
-  QUERN_TRY(Expect("ScatterRows", "x", a.x, {a.x.dtype}, {-1, -1}));
+  QUERN_TRY(ExpectMovable("ScatterRows", "x", a.x));
   QUERN_TRY(Expect("ScatterRows", "rows", a.rows, {Dtype::kI32}, {a.x.dim(0)}));
   return Expect("ScatterRows", "y", a.y, {a.x.dtype}, {-1, a.x.dim(1)});
 }
@@ -153,7 +163,9 @@ Status Validate(const CombineArgs& a) {
 
 Status Validate(const CacheWriteArgs& a) {
   QUERN_TRY(ExpectActivation("CacheWrite", "rows", a.rows, {-1, -1}));
-  QUERN_TRY(Expect("CacheWrite", "pool", a.pool, {a.rows.dtype}, {-1, kPageTokens, a.rows.dim(1)}));
+  if (a.scaled < 0 || a.scaled > a.rows.dim(1))
+    return InvalidArgument("CacheWrite: {} scaled elements of {}", a.scaled, a.rows.dim(1));
+  QUERN_TRY(ExpectPool("CacheWrite", "pool", a.pool, a.rows.dim(1), a.scaled));
   return ExpectBatch("CacheWrite", a.batch, a.rows.dim(0));
 }
 
@@ -161,7 +173,7 @@ Status Validate(const IndexSelectArgs& a) {
   QUERN_TRY(ExpectActivation("IndexSelect", "q", a.q, {-1, -1, -1}));
   const int64_t tokens = a.q.dim(0);
   QUERN_TRY(Expect("IndexSelect", "weights", a.weights, {Dtype::kF32}, {tokens, a.q.dim(1)}));
-  QUERN_TRY(ExpectActivation("IndexSelect", "keys", a.keys, {-1, kPageTokens, a.q.dim(2)}));
+  QUERN_TRY(ExpectPool("IndexSelect", "keys", a.keys, a.q.dim(2), a.q.dim(2)));
   QUERN_TRY(Expect("IndexSelect", "positions", a.out.positions, {Dtype::kI32}, {tokens, -1}));
   QUERN_TRY(Expect("IndexSelect", "counts", a.out.counts, {Dtype::kI32}, {tokens}));
   return ExpectBatch("IndexSelect", a.batch, tokens);
@@ -170,12 +182,12 @@ Status Validate(const IndexSelectArgs& a) {
 Status Validate(const MlaAttentionArgs& a) {
   QUERN_TRY(Expect("MlaAttention", "q", a.q, {Dtype::kF32}, {-1, -1, -1}));
   const int64_t tokens = a.q.dim(0);
-  QUERN_TRY(ExpectActivation("MlaAttention", "cache", a.cache, {-1, kPageTokens, a.q.dim(2)}));
   QUERN_TRY(Expect("MlaAttention", "y", a.y, {Dtype::kF32}, {tokens, a.q.dim(1), -1}));
   if (a.y.dim(2) > a.q.dim(2)) {
     return InvalidArgument("MlaAttention: rank {} over the cache row of {}", a.y.dim(2),
                            a.q.dim(2));
   }
+  QUERN_TRY(ExpectPool("MlaAttention", "cache", a.cache, a.q.dim(2), a.y.dim(2)));
   if (a.selection != nullptr) {
     QUERN_TRY(
         Expect("MlaAttention", "selection", a.selection->positions, {Dtype::kI32}, {tokens, -1}));

@@ -18,6 +18,8 @@ void ScatterRows(const ScatterRowsArgs& args);
 void SwiGlu(const SwiGluArgs& args);
 void Combine(const CombineArgs& args);
 void CacheWrite(const CacheWriteArgs& args);
+// The n elements of a pool's row; `scaled` as in CacheWriteArgs.
+void LoadKeyRow(Dtype pool, const void* row, int64_t n, int64_t scaled, float* out);
 void IndexSelect(const IndexSelectArgs& args);
 void MlaAttention(const MlaAttentionArgs& args);
 

@@ -18,8 +18,9 @@ constexpr int kMaxSkipped = 64;
 }  // namespace
 
 size_t Scheduler::Insert(Line& line, std::shared_ptr<Sequence> sequence) {
-  const auto at = std::upper_bound(line.begin(), line.end(), sequence,
-                                   [](const auto& a, const auto& b) { return a->order < b->order; });
+  const auto at =
+      std::upper_bound(line.begin(), line.end(), sequence,
+                       [](const auto& a, const auto& b) { return a->order < b->order; });
   return static_cast<size_t>(line.insert(at, std::move(sequence)) - line.begin());
 }
 
@@ -39,8 +40,7 @@ StepPlan Scheduler::Plan(int64_t prefill_rows) {
     if (!decodes && prefill_rows <= 0) continue;
     if (decodes) TrimDrafts(*s);
     const int64_t drafts = decodes ? static_cast<int64_t>(s->drafts.size()) : 0;
-    const int64_t end =
-        decodes ? s->len() : std::min(s->num_computed + prefill_rows, s->len());
+    const int64_t end = decodes ? s->len() : std::min(s->num_computed + prefill_rows, s->len());
     // The token after these rows needs no page yet, but its draft key does.
     if (!EnsurePages(*s, std::min(end + drafts + 1, s->max_len()), i)) continue;
     AddPart(plan, s, end, drafts);
@@ -135,18 +135,27 @@ Scheduler::Admission Scheduler::Admit(Sequence& s) {
   const std::span<const int32_t> tokens = s.tokens();
   // The last token is always computed: its logits are wanted.
   const int64_t max_shared = options_.share_prefixes ? (s.len() - 1) / kPageTokens : 0;
-  cache::PrefixTree::Node* node = tree_.root();
   std::vector<int32_t> pages;
+  const auto page_tokens = [&] { return tokens.subspan(pages.size() * kPageTokens, kPageTokens); };
+  cache::PrefixTree::Node* node = tree_.root();
   while (static_cast<int64_t>(pages.size()) < max_shared) {
-    cache::PrefixTree::Node* next =
-        tree_.Find(node, tokens.subspan(pages.size() * kPageTokens, kPageTokens));
+    cache::PrefixTree::Node* next = tree_.Find(node, page_tokens());
+    if (next == nullptr) break;
+    node = next;
+    pages.push_back(node->page());
+  }
+  tree_.Lock(node);
+  while (restore_ && static_cast<int64_t>(pages.size()) < max_shared) {
+    cache::PrefixTree::Node* next = restore_(node, page_tokens());
     if (next == nullptr) break;
     node = next;
     pages.push_back(node->page());
   }
   const int64_t num_shared = static_cast<int64_t>(pages.size());
-  if (options_.share_prefixes && WillBeShared(s, num_shared)) return Admission::kWaitsForAnother;
-  tree_.Lock(node);
+  if (options_.share_prefixes && WillBeShared(s, num_shared)) {
+    tree_.Unlock(node);
+    return Admission::kWaitsForAnother;
+  }
   const int64_t needed = PagesFor(std::min(s.len() + 1, s.max_len())) - num_shared;
   // Each that runs may soon want a page; taking the last ones would throw out whom we just let in.
   const int64_t spare = static_cast<int64_t>(running_.size());
@@ -198,9 +207,9 @@ void Scheduler::ShareFullPages(Sequence& s) {
   while ((s.num_shared + 1) * kPageTokens <= s.num_computed) {
     const int64_t end = (s.num_shared + 1) * kPageTokens;
     int32_t& page = s.pages[static_cast<size_t>(s.num_shared)];
-    s.node = tree_.Insert(s.node,
-                          tokens.subspan(static_cast<size_t>(end - kPageTokens), kPageTokens), page,
-                          s.drafting && s.num_draft_keys >= end);
+    s.node =
+        tree_.Insert(s.node, tokens.subspan(static_cast<size_t>(end - kPageTokens), kPageTokens),
+                     page, s.drafting && s.num_draft_keys >= end);
     page = s.node->page();
     ++s.num_shared;
   }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "quern/cache/page_pool.h"
@@ -37,6 +39,12 @@ class Scheduler {
  public:
   Scheduler(const SchedulerOptions& options, cache::PagePool& pool, cache::PrefixTree& tree)
       : options_(options), pool_(pool), tree_(tree) {}
+
+  // Asked for the page that holds `tokens` below a locked node when the tree has none: puts it into
+  // the tree (Insert) if it is kept elsewhere, else returns nullptr.
+  using Restore =
+      std::function<cache::PrefixTree::Node*(cache::PrefixTree::Node*, std::span<const int32_t>)>;
+  void OnMissing(Restore restore) { restore_ = std::move(restore); }
 
   void Add(std::shared_ptr<Sequence> sequence);
   // Rows for a step: one of each sequence that decodes, with its drafts, then prompt rows, at most
@@ -78,6 +86,7 @@ class Scheduler {
   SchedulerOptions options_;
   cache::PagePool& pool_;
   cache::PrefixTree& tree_;
+  Restore restore_;
   Line waiting_, running_;  // both in order
   int64_t num_preemptions_ = 0, prefix_queries_ = 0, prefix_hits_ = 0;
 };

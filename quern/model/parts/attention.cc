@@ -30,13 +30,14 @@ Result<Attention> Attention::Load(WeightLoader& loader, const checkpoint::ModelC
 Status Attention::WriteKeys(Step& step, const Tensor& kv_row, const Tensor& pool) const {
   const checkpoint::ModelConfig& cfg = step.config;
   const Tensor latent = kv_row.Columns(0, cfg.kv_lora_rank);
-  const Tensor k_rope = kv_row.Columns(cfg.kv_lora_rank, cfg.qk_rope_head_dim)
-                            .SplitLast(1, cfg.qk_rope_head_dim);
+  const Tensor k_rope =
+      kv_row.Columns(cfg.kv_lora_rank, cfg.qk_rope_head_dim).SplitLast(1, cfg.qk_rope_head_dim);
   QUERN_TRY(step.be.RmsNorm(
       {.x = latent, .weight = kv_norm_.tensor, .eps = cfg.latent_norm_eps, .y = latent}));
   QUERN_TRY(step.be.Rope(
       {.x = k_rope, .table = step.rope, .interleave = cfg.rope_interleave, .y = k_rope}));
-  return step.be.CacheWrite({.rows = kv_row, .batch = step.batch, .pool = pool});
+  return step.be.CacheWrite(
+      {.rows = kv_row, .batch = step.batch, .pool = pool, .scaled = cfg.kv_lora_rank});
 }
 
 Status Attention::Forward(Step& step, const Tensor& x, const KvView::Layer& kv,

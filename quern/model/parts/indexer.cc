@@ -32,7 +32,7 @@ Status Indexer::Forward(Step& step, const Tensor& x, const Tensor& qr, const Ten
   const Tensor k_rope = k.SplitLast(1, dim).Columns(0, rope);
   QUERN_TRY(step.be.Rope(
       {.x = k_rope, .table = step.rope, .interleave = cfg.index_rope_interleave, .y = k_rope}));
-  QUERN_TRY(step.be.CacheWrite({.rows = k, .batch = step.batch, .pool = keys}));
+  QUERN_TRY(step.be.CacheWrite({.rows = k, .batch = step.batch, .pool = keys, .scaled = dim}));
   if (!step.sparse) return OkStatus();
 
   QUERN_ASSIGN(const Tensor q_flat, step.scratch.Take(step.activation, {step.tokens, heads * dim}));
