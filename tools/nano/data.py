@@ -14,15 +14,16 @@ import time
 import numpy as np
 
 import chat
-from generators import arithmetic, facts, json_answers, quern, smalltalk, story, tools
+from generators import arithmetic, facts, json_answers, quern, recall, smalltalk, story, tools
 from generators.build import SYSTEMS, held_out, system
 
 KINDS = {"arithmetic": arithmetic, "facts": facts, "tools": tools, "json": json_answers, "quern": quern,
-         "smalltalk": smalltalk, "story": story}
+         "smalltalk": smalltalk, "story": story, "recall": recall}
 # Shares of the tokens.
-MIX = {"arithmetic": 0.30, "facts": 0.25, "tools": 0.18, "json": 0.08, "quern": 0.08, "smalltalk": 0.04, "story": 0.07}
+MIX = {"arithmetic": 0.27, "facts": 0.20, "tools": 0.15, "recall": 0.13, "json": 0.10, "quern": 0.08, "smalltalk": 0.03, "story": 0.04}
 # How often reasoning is on. Long facts and stories gain little from it.
-THINKING = {"arithmetic": 0.5, "facts": 0.35, "tools": 0.5, "json": 0.4, "quern": 0.4, "smalltalk": 0.4, "story": 0.25}
+THINKING = {"arithmetic": 0.5, "facts": 0.35, "tools": 0.5, "json": 0.4, "quern": 0.4, "smalltalk": 0.4, "story": 0.25,
+            "recall": 0.2}
 # Kinds whose questions are held out by their text. quern.py does it by itself; the others have no evaluation.
 HOLDING = ("arithmetic", "facts", "tools", "json")
 BATCH = 512

@@ -22,8 +22,14 @@ def plural(place):
 
 
 def small(rng):
-    """A number to add or take away: mostly small."""
-    return rng.randint(2, 9) if rng.random() < 0.4 else rng.randint(10, 60)
+    """A number to add or take away. Few enough that a small model meets each sum some dozens of times."""
+    pick = rng.random()
+    return rng.randint(2, 9) if pick < 0.7 else rng.randint(10, 12) if pick < 0.85 else rng.choice([10, 20, 30])
+
+
+def tens_above(rng, value):
+    """A round amount that leaves something when `value` is taken away."""
+    return rng.choice([t for t in (10, 20, 30, 40, 50, 60, 80, 100) if t > value][:3])
 
 
 class Problem:
@@ -50,11 +56,11 @@ class Problem:
         """An amount to begin with: given, or boxes times content."""
         rng = self.rng
         if rng.random() < 0.6:
-            self.value = rng.randint(5, 99)
+            self.value = rng.randint(5, 60)
             self.text.append(self.fill(rng.choice(["{a} has {n} {t}.", "{a} owns {n} {t}.", "{a} starts with {n} {t}."]), self.value))
             self.steps.append(f"Start: {self.value}.")
         else:
-            places, each = rng.randint(2, 9), rng.randint(2, 12)
+            places, each = rng.randint(2, 9), rng.randint(2, 9)
             place = plural(rng.choice(SINGULAR_PLACES))
             self.text.append(f"{self.a} has {places} {place} with {each} {self.t} each.")
             self.step("Start", places, "*", each)
@@ -64,11 +70,11 @@ class Problem:
         options = ["gain"]
         if self.value >= 8:
             options += ["loss", "loss"]
-        if self.value <= 12:
+        if self.value <= 9:
             options += ["times"]
-        if self.value > 140:
+        if self.value > 80:
             options = ["loss"]
-        divisors = [d for d in range(2, 10) if self.value % d == 0 and 2 <= self.value // d <= 12]
+        divisors = [d for d in range(2, 10) if self.value % d == 0 and 2 <= self.value // d <= 9]
         if divisors:
             options += ["share"]
         kind = rng.choice(options)
@@ -110,17 +116,17 @@ def holdings(rng):
 def shopping(rng):
     """Prices: items times price, a sum, change from a note."""
     p = Problem(rng)
-    n, price = rng.randint(2, 9), rng.randint(2, 12)
+    n, price = rng.randint(2, 9), rng.randint(2, 9)
     p.text.append(f"{p.a} buys {n} {p.t} for {price} coins each.")
     p.step("Cost", n, "*", price)
     ask = f"How many coins does {p.a} pay?"
     if rng.random() < 0.5:
-        extra = rng.randint(2, 30)
+        extra = rng.randint(2, 12)
         p.text.append(f"A {rng.choice(['lamp', 'hat', 'map', 'kite', 'drum', 'scarf'])} costs {extra} coins. {p.a} buys it too.")
         p.step("More", p.value, "+", extra)
         ask = f"How many coins does {p.a} pay in all?"
     if rng.random() < 0.5:
-        money = p.value + rng.randint(3, 60)
+        money = tens_above(rng, p.value)
         p.text.append(f"{p.a} had {money} coins before.")
         p.step("Left", money, "-", p.value)
         ask = f"How many coins does {p.a} have left?"
@@ -130,14 +136,14 @@ def shopping(rng):
 def groups(rng):
     """Equal shares and packing."""
     p = Problem(rng)
-    n, each = rng.randint(2, 9), rng.randint(2, 12)
+    n, each = rng.randint(2, 9), rng.randint(2, 9)
     place = rng.choice(SINGULAR_PLACES)
     p.text.append(f"{p.a} packs {n * each} {p.t} into {plural(place)}, {each} in each {place}.")
     p.steps.append(f"Start: {n * each}.")
     p.step("Share", n * each, "/", each)
     ask = f"How many {plural(place)} does {p.a} need?"
     if rng.random() < 0.4:
-        extra = rng.randint(2, 20)
+        extra = rng.randint(2, 12)
         p.text.append(f"{extra} more {plural(place)} stay empty.")
         p.step("More", p.value, "+", extra)
         ask = f"How many {plural(place)} are there in all?"
@@ -146,14 +152,14 @@ def groups(rng):
 
 def compare(rng):
     p = Problem(rng)
-    x, y = rng.randint(3, 70), rng.randint(2, 30)
+    x, y = rng.randint(3, 50), rng.randint(2, 12)
     more = rng.random() < 0.5 or x <= y + 2
     p.text.append(f"{p.a} has {x} {p.t}.")
     p.text.append(f"{p.b} has {y} {'more' if more else 'fewer'} than {p.a}.")
     p.steps.append(f"Start: {x}.")
     p.step("More" if more else "Less", x, "+" if more else "-", y)
     ask = f"How many {p.t} does {p.b} have?"
-    if rng.random() < 0.5:
+    if x <= 20:
         p.step("Together", x, "+", p.value)
         ask = f"How many {p.t} do they have together?"
     return p, ask
@@ -161,14 +167,14 @@ def compare(rng):
 
 def rate(rng):
     p = Problem(rng)
-    per, n = rng.randint(2, 12), rng.randint(2, 9)
+    per, n = rng.randint(2, 9), rng.randint(2, 9)
     verb, unit = rng.choice([("reads", "pages"), ("walks", "miles"), ("paints", "tiles"), ("bakes", "rolls"), ("writes", "lines")])
     period = rng.choice(["hour", "day", "week"])
     p.text.append(f"{p.a} {verb} {per} {unit} every {period}.")
     p.step("Times", per, "*", n)
     ask = f"How many {unit} is that in {n} {period}s?"
     if rng.random() < 0.5:
-        total = p.value + rng.randint(3, 60)
+        total = tens_above(rng, p.value)
         p.text.append(f"The goal is {total} {unit}.")
         p.step("Left", total, "-", p.value)
         ask = f"How many {unit} are left after {n} {period}s?"
@@ -181,18 +187,20 @@ def drill(rng, thinking):
     for _ in range(rng.randint(3, 10)):
         kind = rng.random()
         if kind < 0.35:
-            x, y = rng.randint(2, 140), small(rng)
+            x, y = rng.randint(2, 80), small(rng)
             lines.append(f"{x} + {y} = {x + y}")
         elif kind < 0.7:
-            x = rng.randint(8, 160)
-            y = rng.randint(1, min(x - 1, 60)) if rng.random() < 0.6 else rng.randint(1, x - 1)
+            y = small(rng)
+            x = rng.randint(y + 1, 92)
+            if rng.random() < 0.25:
+                y = rng.randint(2, 90)
+                x = tens_above(rng, y)
             lines.append(f"{x} - {y} = {x - y}")
         elif kind < 0.87:
-            x, y = rng.randint(2, 9), rng.randint(2, 12)
-            x, y = (x, y) if rng.random() < 0.5 else (y, x)
+            x, y = rng.randint(2, 9), rng.randint(2, 9)
             lines.append(f"{x} * {y} = {x * y}")
         else:
-            x, y = rng.randint(2, 9), rng.randint(2, 12)
+            x, y = rng.randint(2, 9), rng.randint(2, 9)
             lines.append(f"{x * y} / {x} = {y}")
         asked.append(lines[-1].split(" = ")[0])
     text = rng.choice(["Compute: ", "Calculate: ", "Work these out: "]) + ", ".join(asked)
@@ -202,13 +210,13 @@ def drill(rng, thinking):
 
 def single(rng, thinking):
     kind = rng.choice("+-*/")
-    x, y = rng.randint(2, 9), rng.randint(2, 12)
+    x, y = rng.randint(2, 9), rng.randint(2, 9)
     if kind == "+":
-        x, y = rng.randint(2, 120), small(rng)
+        x, y = rng.randint(2, 80), small(rng)
         result = x + y
     elif kind == "-":
-        x = rng.randint(8, 150)
-        y = rng.randint(1, min(x - 1, 60))
+        y = small(rng)
+        x = rng.randint(y + 1, 92)
         result = x - y
     elif kind == "*":
         result = x * y
@@ -235,8 +243,8 @@ def problem(rng, thinking):
 
 def make(rng, thinking):
     kind = rng.random()
-    if kind < 0.22:
+    if kind < 0.3:
         return drill(rng, thinking and rng.random() < 0.3)
-    if kind < 0.32:
+    if kind < 0.38:
         return single(rng, thinking)
     return problem(rng, thinking)

@@ -56,8 +56,9 @@ def make(rng, thinking):
     keys = rng.sample(list(everything), rng.randint(2, len(everything)))
     fields = {k: everything[k] for k in keys}
     pick = rng.random()
-    names = ", ".join(keys)
-    typed = ", ".join(f"{k} ({type_of(v)})" for k, v in fields.items())
+    # Quoted as in the answer: the same tokens, so that the order of the fields can be read off.
+    names = ", ".join(f'"{k}"' for k in keys)
+    typed = ", ".join(f'"{k}" ({type_of(v)})' for k, v in fields.items())
     messages = []
     if pick < 0.3:
         messages = [system(f"Answer with JSON only. Fields: {typed}."), user(text)]
