@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "quern/base/json.h"
 #include "quern/base/log.h"
 #include "quern/cli/completion.h"
 #include "quern/cli/interrupt.h"
@@ -87,10 +88,24 @@ std::string BaseUrl(const std::string& host, uint16_t port) {
   return fmt::format("http://{}:{}", name, port);
 }
 
+// A prompt inside a JSON string inside single quotes of the shell.
+std::string ShellJson(const std::string& prompt) {
+  std::string quoted;
+  for (char c : DumpJson(Json(prompt)))
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted;
+}
+
 std::string ReadyText(const ServeOptions& options, const std::string& model, uint16_t port,
-                      const std::string& program) {
+                      const std::vector<std::string>& examples, const std::string& program) {
   const std::string url = BaseUrl(options.server.host, port);
   const bool key = !options.server.api_key.empty();
+  std::string asks;
+  if (!examples.empty()) {
+    asks = "What it does well:\n\n";
+    for (const std::string& example : examples) asks += "  " + example + "\n";
+    asks += "\n";
+  }
   return fmt::format(
       "\n"
       "{model} is ready at {url}   (ctrl-C stops)\n"
@@ -99,7 +114,7 @@ std::string ReadyText(const ServeOptions& options, const std::string& model, uin
       "\n"
       "  curl -N {url}/v1/chat/completions -H 'Content-Type: application/json' {curl_key}\\\n"
       "    -d '{{\"model\": \"{model}\", \"stream\": true, \"messages\": [{{\"role\": \"user\", "
-      "\"content\": \"Hello\"}}]}}'\n"
+      "\"content\": {prompt}}}]}}'\n"
       "\n"
       "  # Python: pip install openai\n"
       "  from openai import OpenAI\n"
@@ -109,8 +124,9 @@ std::string ReadyText(const ServeOptions& options, const std::string& model, uin
       "  print(answer.choices[0].message)\n"
       "\n"
       "  {program} chat {path}\n"
-      "\n",
-      fmt::arg("model", model), fmt::arg("url", url),
+      "\n{examples}",
+      fmt::arg("model", model), fmt::arg("url", url), fmt::arg("examples", asks),
+      fmt::arg("prompt", ShellJson(examples.empty() ? "Hello" : examples.front())),
       fmt::arg("curl_key", key ? "-H \"Authorization: Bearer $QUERN_API_KEY\" " : ""),
       fmt::arg("key", key ? "<the key>" : "none"), fmt::arg("program", program),
       fmt::arg("path", options.session.model));
@@ -144,7 +160,8 @@ Status RunServe(const ServeOptions& options, const std::string& program) {
   const std::string& name = options.server.served_model_names.empty()
                                 ? session->name()
                                 : options.server.served_model_names.front();
-  std::fputs(ReadyText(options, name, server->port(), program).c_str(), stdout);
+  std::fputs(ReadyText(options, name, server->port(), session->examples(), program).c_str(),
+             stdout);
   std::fflush(stdout);
   server->Run();
   session->engine().Shutdown(0);

@@ -145,6 +145,17 @@ void Session::ReadTextSide(const std::string& path, checkpoint::Problems& proble
       problems.Error("{}", generation.status().message());
     }
   }
+  const fs::path examples_path = directory / "examples.json";
+  if (fs::exists(examples_path, ec)) {
+    const Result<Json> examples = ReadJsonFile(examples_path.string());
+    if (examples.ok() && examples->is_array()) {
+      for (const Json& e : *examples) {
+        if (e.is_string()) examples_.push_back(e.get<std::string>());
+      }
+    } else {
+      log::warn("{}: want a list of strings; no examples are shown", examples_path.string());
+    }
+  }
   Result<std::unique_ptr<text::Tokenizer>> tokenizer =
       text::Tokenizer::FromFile((directory / "tokenizer.json").string());
   if (tokenizer.ok()) {

@@ -50,6 +50,8 @@ class Session {
   // nullptr when the checkpoint has none: raw completions still work.
   const text::ChatTemplate* chat_template() const { return chat_template_.get(); }
   engine::Engine& engine() { return *engine_; }
+  // Prompts the model is good at, from examples.json (a list of strings) beside it; may be empty.
+  const std::vector<std::string>& examples() const { return examples_; }
   const std::string& fingerprint() const { return model_->fingerprint(); }
   double load_ms() const { return load_ms_; }
 
@@ -62,6 +64,7 @@ class Session {
   std::string name_;
   checkpoint::GenerationConfig generation_;
   std::vector<int32_t> eos_token_ids_;
+  std::vector<std::string> examples_;
   double load_ms_ = 0;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::unique_ptr<text::ChatTemplate> chat_template_;

@@ -57,6 +57,24 @@ TEST(Tokenizer, KnowsTheAddedTokens) {
   }
 }
 
+// The bundled model has GLM's added tokens, in their order, behind its own base vocabulary.
+TEST(Tokenizer, TheBundledModelHasTheAddedTokensOfGlm) {
+  const auto tiny = Tiny();
+  const std::string path = std::string(QUERN_SOURCE_DIR) + "/models/quern-nano/tokenizer.json";
+  const auto nano = Tokenizer::FromFile(path).value();
+  const int32_t first = nano->TokenId("<|endoftext|>").value();
+  EXPECT_EQ(nano->vocab_size() - first, tiny->vocab_size() - 512);
+  for (int32_t i = 0; i < tiny->vocab_size() - 512; ++i) {
+    const std::string token(tiny->TokenBytes(512 + i));
+    EXPECT_EQ(nano->TokenBytes(first + i), token);
+    EXPECT_EQ(nano->IsSpecial(first + i), tiny->IsSpecial(512 + i)) << token;
+    EXPECT_EQ(nano->Encode(token).value(), std::vector<int32_t>{first + i});
+  }
+  const std::string text =
+      "[gMASK]<sop><|user|>What is MXFP4? 12 + 7 = 19, Zürich 你好\n<|assistant|>";
+  EXPECT_EQ(nano->Decode(nano->Encode(text).value(), false).value(), text);
+}
+
 TEST(Tokenizer, TokenBytesJoinToTheText) {
   const auto tokenizer = Tiny();
   const std::string text = "héllo 🙂\n<think>x</think> 你好\t";
