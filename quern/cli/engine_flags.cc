@@ -1,5 +1,7 @@
 #include "quern/cli/engine_flags.h"
 
+#include "quern/base/log.h"
+
 namespace quern::cli {
 
 void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
@@ -70,6 +72,11 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
                   "Branches per draft; only 1, a chain, is implemented")
       ->capture_default_str()
       ->group(group);
+  command
+      .add_option("--simulate-accept-length", flags.simulate_accept_length,
+                  "For benchmarks only: accept drafts unseen, so many tokens per round on average. "
+                  "Answers are nonsense and are marked as such")
+      ->group(group);
 }
 
 Result<engine::EngineOptions> ToEngineOptions(const EngineFlags& flags) {
@@ -101,6 +108,11 @@ Result<engine::EngineOptions> ToEngineOptions(const EngineFlags& flags) {
         "--speculative-num-steps {} and --speculative-num-draft-tokens {} disagree: a chain of {} "
         "drafts is checked with {} tokens; give one of them",
         *flags.num_steps, *flags.num_draft_tokens, *flags.num_steps, *flags.num_steps + 1);
+  }
+  options.draft.simulated_accept_length = flags.simulate_accept_length;
+  if (flags.simulate_accept_length > 0) {
+    options.draft.mode = engine::DraftMode::kFixed;
+    log::warn("drafts are accepted unseen (--simulate-accept-length): answers are nonsense");
   }
   if (flags.num_steps) options.draft.num_drafts = *flags.num_steps;
   if (flags.num_draft_tokens) options.draft.num_drafts = *flags.num_draft_tokens - 1;

@@ -24,6 +24,7 @@ struct EngineFlags {
   std::optional<int32_t> num_steps;         // sglang's name: drafts per round
   std::optional<int32_t> num_draft_tokens;  // sglang's name: rows verified, the root included
   int32_t eagle_topk = 1;
+  double simulate_accept_length = 0;
 };
 
 void AddEngineFlags(CLI::App& command, EngineFlags& flags);

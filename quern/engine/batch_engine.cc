@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "quern/base/log.h"
 #include "quern/text/tokenizer.h"
@@ -195,6 +196,18 @@ Status BatchEngine::Execute(const StepPlan& plan) {
   return OkStatus();
 }
 
+// How many drafts to accept unseen; -1 when acceptance is real.
+int64_t BatchEngine::SimulatedAcceptance(const StepPart& part) const {
+  const double length = options_.draft.simulated_accept_length;
+  if (length <= 0 || part.num_drafts == 0) return -1;
+  Sequence& s = *part.sequence;
+  s.simulated = true;
+  const double accepted = length - 1;
+  const double whole = std::floor(accepted);
+  const bool one_more = UniformDraw(s.request().sampling.seed ^ 0x5EED, s.len()) < accepted - whole;
+  return std::min(static_cast<int64_t>(whole) + (one_more ? 1 : 0), part.num_drafts);
+}
+
 // Draws the tokens that the part's logits decide: one, and one more for each draft that was right.
 void BatchEngine::Advance(const StepPart& part, size_t logit_row) {
   Sequence& s = *part.sequence;
@@ -203,12 +216,14 @@ void BatchEngine::Advance(const StepPart& part, size_t logit_row) {
     return;
   }
   const size_t vocab = static_cast<size_t>(model_.config().vocab_size);
+  const int64_t unseen = SimulatedAcceptance(part);
   const auto advance = [&](int64_t row) {
-    s.Advance(std::span(logits_).subspan((logit_row + static_cast<size_t>(row)) * vocab, vocab));
+    s.Advance(std::span(logits_).subspan((logit_row + static_cast<size_t>(row)) * vocab, vocab),
+              row < unseen ? s.drafts[static_cast<size_t>(row)] : -1);
   };
   advance(0);
   int64_t accepted = 0;
-  while (!s.finished() && accepted < part.num_drafts &&
+  while (!s.finished() && accepted < part.num_drafts && (unseen < 0 || accepted < unseen) &&
          s.tokens().back() == s.drafts[static_cast<size_t>(accepted)]) {
     advance(++accepted);
   }

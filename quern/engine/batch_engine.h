@@ -44,6 +44,7 @@ class BatchEngine final : public Engine {
   Status Execute(const StepPlan& plan);
   void Settle(const StepPlan& plan);
   void Advance(const StepPart& part, size_t logit_row);
+  int64_t SimulatedAcceptance(const StepPart& part) const;
   void EndFinished(const Sequences& sequences);
   void Publish();
 

@@ -314,6 +314,17 @@ TEST_F(BatchEngineTest, DraftsSaveStepsAndChangeNothing) {
   EXPECT_GE(model_->draft_rows.size(), 56u);
 }
 
+TEST_F(BatchEngineTest, SimulatedAcceptanceHasItsLengthAndIsMarked) {
+  model_->with_mtp = true;
+  Start({.draft = {.mode = DraftMode::kFixed, .num_drafts = 5, .simulated_accept_length = 3.5}});
+  Collector c;
+  ASSERT_TRUE(engine_->Submit(Greedy({1, 2, 3}, 400), c.Sink()).ok());
+  const TokenEvent last = c.WaitLast();
+  EXPECT_TRUE(last.simulated);
+  EXPECT_EQ(c.Tokens().size(), 400u);
+  EXPECT_NEAR(400.0 / static_cast<double>(model_->step_rows.size()), 3.5, 0.25);
+}
+
 TEST_F(BatchEngineTest, FailedDraftsEndDraftingNotTheRequest) {
   model_->with_mtp = true;
   model_->fail_drafts = true;

@@ -32,6 +32,11 @@ Result<std::unique_ptr<Engine>> CreateEngine(model::Model& model, const text::To
   if (options.draft.num_drafts < 1 || options.draft.num_drafts > kMaxDrafts) {
     return InvalidArgument("{} drafts given, 1 to {} wanted", options.draft.num_drafts, kMaxDrafts);
   }
+  const double simulated = options.draft.simulated_accept_length;
+  if (simulated != 0 && !(simulated >= 1 && simulated <= options.draft.num_drafts + 1)) {
+    return InvalidArgument("a simulated acceptance of {} tokens per round; 1 to {} wanted",
+                           simulated, options.draft.num_drafts + 1);
+  }
   const model::KvLayout layout = model::MakeKvLayout(
       config, {.with_mtp = model.has_mtp() && options.draft.mode != DraftMode::kOff,
                .dtype = options.kv_dtype});

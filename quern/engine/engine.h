@@ -27,6 +27,9 @@ enum class DraftMode { kOff, kFixed, kAuto };
 struct DraftOptions {
   DraftMode mode = DraftMode::kAuto;  // kAuto: as many as pay, up to num_drafts
   int32_t num_drafts = 5;             // 1 .. kMaxDrafts
+  // For benchmarks only: accept drafts so that rounds give this many tokens on average, right or
+  // wrong. 0 = off. Answers are nonsense then, and say so (TokenEvent::simulated).
+  double simulated_accept_length = 0;
 };
 
 struct EngineOptions {

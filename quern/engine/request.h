@@ -58,9 +58,10 @@ struct TokenEvent {
   // In the last event:
   int32_t num_prompt_tokens = 0;
   int32_t num_cached_tokens = 0;
-  int32_t num_completion_tokens = 0;  // generated tokens, the stop token included
+  int32_t num_completion_tokens = 0;          // generated tokens, the stop token included
   int32_t num_drafted = 0, num_accepted = 0;  // guesses of the MTP layer, and those that were right
   double queue_seconds = 0;                   // from Submit to the first step
+  bool simulated = false;                     // drafts were accepted unseen: no real answer
 };
 
 // Called on the engine's thread, in order, one request at a time; must return quickly and not call

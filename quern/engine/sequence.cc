@@ -71,6 +71,7 @@ void Sequence::Finish(FinishReason reason, const std::string& error) {
   event.num_completion_tokens = static_cast<int32_t>(num_generated_);
   event.num_drafted = static_cast<int32_t>(draft_record.drafted);
   event.num_accepted = static_cast<int32_t>(draft_record.accepted);
+  event.simulated = simulated;
   event.queue_seconds = std::max(queue_seconds, 0.0);
   sink_(event);
 }

@@ -62,7 +62,8 @@ class Sequence {
 
   std::vector<int32_t> drafts;  // guesses for the tokens after tokens(), to be verified
   DraftRecord draft_record;
-  bool drafting = false;  // the MTP layer follows it; once false, it stays so
+  bool simulated = false;  // drafts were accepted unseen, for a benchmark
+  bool drafting = false;   // the MTP layer follows it; once false, it stays so
 
  private:
   const RequestId id_;

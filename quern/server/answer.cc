@@ -18,6 +18,7 @@ AnswerHead MakeAnswerHead(const Services& services, const char* id_prefix) {
 void UsageCounter::Add(int choice, const engine::TokenEvent& last) {
   completion_tokens_ += last.num_completion_tokens;
   drafted_ += last.num_drafted;
+  simulated_ = simulated_ || last.simulated;
   accepted_ += last.num_accepted;
   if (choice % choices_per_prompt_ != 0) return;
   prompt_tokens_ += last.num_prompt_tokens;
@@ -33,6 +34,7 @@ Json UsageCounter::ToJson() const {
     usage["completion_tokens_details"] = {{"accepted_prediction_tokens", accepted_},
                                           {"rejected_prediction_tokens", drafted_ - accepted_}};
   }
+  if (simulated_) usage["simulated_acceptance"] = true;
   return usage;
 }
 

@@ -58,6 +58,7 @@ class UsageCounter {
   int choices_per_prompt_;
   int64_t prompt_tokens_ = 0, cached_tokens_ = 0, completion_tokens_ = 0;
   int64_t drafted_ = 0, accepted_ = 0;
+  bool simulated_ = false;
 };
 
 // The tokens an answer of this prompt may have: what was asked for, else `fallback`, else what

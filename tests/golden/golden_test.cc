@@ -22,7 +22,7 @@ using testing::Golden;
 using testing::ModelRunner;
 
 const char kFolder[] = QUERN_SOURCE_DIR "/tests/golden";
-constexpr int64_t kNumPages = 8;  // 512 tokens
+constexpr int64_t kNumPages = 68;  // 4352 tokens
 
 std::vector<std::string> GoldenNames() {
   std::vector<std::string> names;

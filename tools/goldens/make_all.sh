@@ -22,4 +22,5 @@ run make_router_bias.py
 run make_quark_mxfp4.py
 run make_tiny_tokenizer.py
 run make_chat_goldens.py
+run make_nano.py
 git status --short tests/golden tests/data
