@@ -103,7 +103,8 @@ void PrefixTree::Drop(Node* node) {
   ++num_evicted_;
   Node* parent = node->parent_;
   auto [it, end] = parent->children_.equal_range(node->path_hash_);
-  parent->children_.erase(std::find_if(it, end, [&](const auto& c) { return c.second.get() == node; }));
+  parent->children_.erase(
+      std::find_if(it, end, [&](const auto& c) { return c.second.get() == node; }));
   if (parent != &root_ && IsLeaf(*parent)) leaves_.insert({parent->last_used_, parent});
 }
 

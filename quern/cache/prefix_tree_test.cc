@@ -91,7 +91,8 @@ TEST(PrefixTreeRandomTest, HitsEqualThePageFlooredCommonPrefix) {
       const std::vector<int32_t>& from = sessions[rng() % sessions.size()];
       tokens.assign(from.begin(), from.begin() + static_cast<ptrdiff_t>(rng() % (from.size() + 1)));
     }
-    for (size_t more = rng() % 300 + 1; more-- > 0;) tokens.push_back(static_cast<int32_t>(rng() % 3));
+    for (size_t more = rng() % 300 + 1; more-- > 0;)
+      tokens.push_back(static_cast<int32_t>(rng() % 3));
     size_t longest = 0;  // in tokens, whole pages that some earlier session filled
     for (const auto& earlier : sessions) {
       const size_t n = std::min(earlier.size(), tokens.size());

@@ -1,4 +1,5 @@
-// A checkpoint directory: its tensors (headers parsed, data mapped, nothing copied) and its config files.
+// A checkpoint directory: its tensors (headers parsed, data mapped, nothing copied) and its config
+// files.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +31,16 @@ struct Shard {
   MappedFile file;
 };
 
-// Owns the mappings; everything it hands out is a view that it must outlive. Thread-safe once opened.
+// Owns the mappings; everything it hands out is a view that it must outlive. Thread-safe once
+// opened.
 class Checkpoint {
  public:
-  // `path` is a directory with config.json and either model.safetensors or model.safetensors.index.json and its
-  // shards, or one .safetensors file beside a config.json. Reads headers only. What is wrong with single files
-  // (missing, zero bytes, truncated, a Git-LFS pointer, a bad header, overlapping or out-of-range tensors, a
-  // tensor the index places elsewhere, GGUF or .bin files instead of safetensors) is added to `problems`, and
-  // opening goes on, so that all of it is reported at once. Fails only when there is nothing to go on with; the
+  // `path` is a directory with config.json and either model.safetensors or
+  // model.safetensors.index.json and its shards, or one .safetensors file beside a config.json.
+  // Reads headers only. What is wrong with single files (missing, zero bytes, truncated, a Git-LFS
+  // pointer, a bad header, overlapping or out-of-range tensors, a tensor the index places
+  // elsewhere, GGUF or .bin files instead of safetensors) is added to `problems`, and opening goes
+  // on, so that all of it is reported at once. Fails only when there is nothing to go on with; the
   // status then lists what `problems` holds too, so report one of the two.
   static Result<std::unique_ptr<Checkpoint>> Open(const std::string& path, Problems& problems);
 

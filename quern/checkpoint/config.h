@@ -14,11 +14,11 @@ namespace quern::checkpoint {
 
 enum class IndexerType : uint8_t { kNone, kFull, kShared };
 
-// One struct for the family: glm_moe_dsa (GLM-5, 5.1, 5.2, 5.3) and glm4_moe_lite (GLM-4.7-Flash, no indexer).
-// Layers are 0-based; the MTP layer, if any, is layer num_layers.
+// One struct for the family: glm_moe_dsa (GLM-5, 5.1, 5.2, 5.3) and glm4_moe_lite (GLM-4.7-Flash,
+// no indexer). Layers are 0-based; the MTP layer, if any, is layer num_layers.
 struct ModelConfig {
-  std::string model_type;    // "glm_moe_dsa" | "glm4_moe_lite"
-  std::string architecture;  // "GlmMoeDsaForCausalLM" | "Glm4MoeLiteForCausalLM"
+  std::string model_type;      // "glm_moe_dsa" | "glm4_moe_lite"
+  std::string architecture;    // "GlmMoeDsaForCausalLM" | "Glm4MoeLiteForCausalLM"
   Dtype dtype = Dtype::kBf16;  // activations and unquantized weights: kBf16, kF32 or kF16
 
   int64_t hidden_size = 0;
@@ -35,8 +35,9 @@ struct ModelConfig {
   int64_t qk_nope_head_dim = 0;
   int64_t qk_rope_head_dim = 0;
   int64_t v_head_dim = 0;
-  // eps of q_a_layernorm and kv_a_layernorm. Engines use rms_norm_eps; transformers its class default 1e-6.
-  // Read from "quern_latent_norm_eps" if the file has it; --latent-norm-eps overrides.
+  // eps of q_a_layernorm and kv_a_layernorm. Engines use rms_norm_eps; transformers its class
+  // default 1e-6. Read from "quern_latent_norm_eps" if the file has it; --latent-norm-eps
+  // overrides.
   float latent_norm_eps = 1e-5f;
   double rope_theta = 0;
   bool rope_interleave = true;
@@ -67,7 +68,8 @@ struct ModelConfig {
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> pad_token_id;
 
-  // config.json's "quantization_config" (or "compression_config"), null when unquantized; dialects read it.
+  // config.json's "quantization_config" (or "compression_config"), null when unquantized; dialects
+  // read it.
   Json quantization;
 
   int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
@@ -76,10 +78,10 @@ struct ModelConfig {
   int64_t total_layers() const { return num_layers + num_mtp_layers; }
 };
 
-// Reads config.json. Every missing, mistyped, out-of-range or inconsistent field is an Error in `problems`
-// naming the field, what it holds and what was wanted (a missing rope theta is an error, never a default; an
-// unsupported model_type names the supported ones); the returned struct is usable only if there were none.
-// Never throws or crashes whatever the JSON holds.
+// Reads config.json. Every missing, mistyped, out-of-range or inconsistent field is an Error in
+// `problems` naming the field, what it holds and what was wanted (a missing rope theta is an error,
+// never a default; an unsupported model_type names the supported ones); the returned struct is
+// usable only if there were none. Never throws or crashes whatever the JSON holds.
 ModelConfig ParseModelConfig(const Json& json, Problems& problems);
 
 // generation_config.json: what a request gets when it does not say.

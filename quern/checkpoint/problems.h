@@ -27,8 +27,9 @@ class Problems {
   // --strict: warnings become errors.
   void PromoteWarnings();
 
-  // Ok when there are no errors; else one kInvalidArgument whose message has a header line ("N problems in
-  // <what>:") and one line per error, at most `max_lines`, then how many more there are.
+  // Ok when there are no errors; else one kInvalidArgument whose message has a header line ("N
+  // problems in <what>:") and one line per error, at most `max_lines`, then how many more there
+  // are.
   Status ToStatus(const std::string& what, size_t max_lines = 40) const;
 
  private:

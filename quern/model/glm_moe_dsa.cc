@@ -142,7 +142,8 @@ Result<Tensor> GlmModel::RopeTable(const Tensor& positions) {
 
 Result<Tensor> GlmModel::Gather(const Tensor& x, const std::vector<int32_t>& rows,
                                 Scratch& scratch) {
-  QUERN_ASSIGN(const Tensor y, scratch.Take(x.dtype, {static_cast<int64_t>(rows.size()), x.dim(1)}));
+  QUERN_ASSIGN(const Tensor y,
+               scratch.Take(x.dtype, {static_cast<int64_t>(rows.size()), x.dim(1)}));
   QUERN_ASSIGN(const Tensor wanted, Upload(rows));
   QUERN_TRY(be_.GatherRows({.x = x, .rows = wanted, .y = y}));
   return y;
@@ -191,8 +192,8 @@ Status GlmModel::KeepHidden(const StepBatch& batch, const KvView& kv, const Tens
   kept_hidden_.emplace(kept_);
   QUERN_ASSIGN(hidden_, kept_.Take(h.dtype, {1 + h.dim(0), h.dim(1)}));
   const Tensor zeros = hidden_.Rows(0, 1), rows = hidden_.Rows(1, h.dim(0));
-  QUERN_TRY(be_.CopyToDevice(std::vector<std::byte>(static_cast<size_t>(zeros.bytes())).data(),
-                             zeros));
+  QUERN_TRY(
+      be_.CopyToDevice(std::vector<std::byte>(static_cast<size_t>(zeros.bytes())).data(), zeros));
   QUERN_TRY(be_.RmsNorm({.x = h, .weight = norm_.tensor, .eps = config_.rms_norm_eps, .y = rows}));
   std::vector<int32_t> ends, pages;
   for (size_t i = 0; i < batch.positions.size(); ++i) {
@@ -271,8 +272,8 @@ Status GlmModel::DraftNext(std::span<const int32_t> rows, std::span<const int32_
   }
   Scratch::Frame frame(scratch_);
   const std::vector<int32_t> from(rows.begin(), rows.end());
-  DraftState next{.page_tables = draft_.page_tables, .sparse = draft_.sparse,
-                  .depth = draft_.depth + 1};
+  DraftState next{
+      .page_tables = draft_.page_tables, .sparse = draft_.sparse, .depth = draft_.depth + 1};
   std::vector<int32_t> rotated;
   for (size_t i = 0; i < rows.size(); ++i) {
     const size_t row = static_cast<size_t>(rows[i]);

@@ -88,7 +88,8 @@ void DraftController::ObserveStep(int64_t rows, double seconds) {
 
 void DraftController::ObserveDrafting(int32_t passes, double seconds) {
   const double each = seconds / passes;
-  pass_seconds_ = pass_seconds_ == 0 ? each : kCostMemory * pass_seconds_ + (1 - kCostMemory) * each;
+  pass_seconds_ =
+      pass_seconds_ == 0 ? each : kCostMemory * pass_seconds_ + (1 - kCostMemory) * each;
 }
 
 }  // namespace quern::engine

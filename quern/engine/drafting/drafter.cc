@@ -67,9 +67,8 @@ void Drafter::AddRows(const StepPart& part, int64_t first_row, model::DraftBatch
   for (int64_t p = s.num_draft_keys; p < end; ++p) {
     batch.rows.tokens.push_back(s.tokens()[static_cast<size_t>(p)]);
     batch.rows.positions.push_back(static_cast<int32_t>(p));
-    batch.rows.sequences.push_back(
-        static_cast<int32_t>(static_cast<int64_t>(batch.rows.page_tables.size()) /
-                             batch.rows.max_pages));
+    batch.rows.sequences.push_back(static_cast<int32_t>(
+        static_cast<int64_t>(batch.rows.page_tables.size()) / batch.rows.max_pages));
     if (p == 0) {
       batch.hidden.push_back(model::DraftBatch::kNoHidden);
     } else if (p > part.begin) {

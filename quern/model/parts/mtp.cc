@@ -22,8 +22,8 @@ Status MtpLayer::Forward(Step& step, const KvView::Layer& kv, const Tensor& e, c
   const int64_t hidden = step.config.hidden_size;
   const float eps = step.config.rms_norm_eps;
   QUERN_ASSIGN(const Tensor both, step.scratch.Take(step.activation, {step.tokens, 2 * hidden}));
-  QUERN_TRY(step.be.RmsNorm(
-      {.x = e, .weight = enorm_.tensor, .eps = eps, .y = both.Columns(0, hidden)}));
+  QUERN_TRY(
+      step.be.RmsNorm({.x = e, .weight = enorm_.tensor, .eps = eps, .y = both.Columns(0, hidden)}));
   QUERN_TRY(step.be.RmsNorm(
       {.x = g, .weight = hnorm_.tensor, .eps = eps, .y = both.Columns(hidden, hidden)}));
   QUERN_ASSIGN(const Tensor u, step.scratch.Take(step.activation, {step.tokens, hidden}));
