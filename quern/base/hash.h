@@ -1,4 +1,4 @@
-// FNV-1a, 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv): names things, protects nothing.
+// Two well-known hashes. They name and mix things; they protect nothing.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,15 @@
 
 namespace quern {
 
+// SplitMix64 (Steele, Lea, Flood 2014): every bit of `z` reaches every bit of the result.
+inline uint64_t SplitMix64(uint64_t z) {
+  z += 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+// FNV-1a, 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv).
 class Fnv1a {
  public:
   void Add(std::span<const std::byte> bytes) {

@@ -3,23 +3,12 @@
 #include <algorithm>
 
 #include "quern/base/check.h"
+#include "quern/base/hash.h"
 
 namespace quern::cache {
-namespace {
-
-// SplitMix64's finalizer (Steele, Lea, Flood 2014): every input bit reaches every output bit.
-uint64_t Mix(uint64_t z) {
-  z += 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
-}  // namespace
-
 uint64_t PrefixTree::PathHash(uint64_t parent_hash, std::span<const int32_t> tokens) {
-  uint64_t hash = Mix(parent_hash ^ tokens.size());
-  for (int32_t token : tokens) hash = Mix(hash ^ static_cast<uint32_t>(token));
+  uint64_t hash = SplitMix64(parent_hash ^ tokens.size());
+  for (int32_t token : tokens) hash = SplitMix64(hash ^ static_cast<uint32_t>(token));
   return hash;
 }
 

@@ -3,22 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "quern/base/hash.h"
 #include "quern/engine/sampling/filters.h"
 
 namespace quern::engine {
-namespace {
-
-uint64_t Mix(uint64_t z) {
-  z += 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
-}  // namespace
-
 double UniformDraw(uint64_t seed, int64_t position) {
-  const uint64_t bits = Mix(Mix(seed) ^ static_cast<uint64_t>(position));
+  const uint64_t bits = SplitMix64(SplitMix64(seed) ^ static_cast<uint64_t>(position));
   return static_cast<double>(bits >> 11) * 0x1.0p-53;
 }
 
