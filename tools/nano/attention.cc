@@ -324,4 +324,32 @@ void NanoAttentionBackward(const uint16_t* dout, const uint16_t* q, const uint16
     }
   }
 }
+
+// Muon, before: g = sum of the workers' gradients; momentum += (g - momentum) / 20; update = g / 20
+// + 0.95 momentum (Nesterov). The scale of a gradient does not matter to Muon. `second` may be
+// null.
+void NanoMomentum(const uint16_t* first, const uint16_t* second, float* momentum, uint16_t* update,
+                  int64_t count) {
+  const __m512 keep = _mm512_set1_ps(0.95f), take = _mm512_set1_ps(0.05f);
+  for (int64_t i = 0; i < count; i += 16) {
+    __m512 g = Load(first + i);
+    if (second != nullptr) g = _mm512_add_ps(g, Load(second + i));
+    g = _mm512_mul_ps(g, take);
+    __m512 m = _mm512_fmadd_ps(_mm512_loadu_ps(momentum + i), keep, g);
+    _mm512_storeu_ps(momentum + i, m);
+    Store(update + i, _mm512_fmadd_ps(m, keep, g));
+  }
+}
+
+// Muon, after: master = decay * master - rate * direction, and its bf16 copy.
+void NanoApply(float* master, const uint16_t* direction, uint16_t* weight, int64_t count,
+               float decay, float rate) {
+  const __m512 d = _mm512_set1_ps(decay), r = _mm512_set1_ps(rate);
+  for (int64_t i = 0; i < count; i += 16) {
+    __m512 x = _mm512_mul_ps(_mm512_loadu_ps(master + i), d);
+    x = _mm512_fnmadd_ps(Load(direction + i), r, x);
+    _mm512_storeu_ps(master + i, x);
+    Store(weight + i, x);
+  }
+}
 }

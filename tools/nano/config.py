@@ -89,6 +89,8 @@ def hf_config(c, eos_ids, pad_id):
         "num_nextn_predict_layers": 1,
         "pretraining_tp": 1,
         "q_lora_rank": c.q_lora,
+        # quern's own: what transformers does with the norms of the latents, whatever rms_norm_eps says.
+        "quern_latent_norm_eps": c.latent_eps,
         "qk_head_dim": c.nope + c.rope,
         "qk_nope_head_dim": c.nope,
         "qk_rope_head_dim": c.rope,

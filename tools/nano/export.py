@@ -25,11 +25,9 @@ def write(checkpoint, out):
     save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
     (out / "config.json").write_text(json.dumps(hf_config(c, eos, eos[0]), indent=2) + "\n")
     generation = {
-        "do_sample": True,
+        "do_sample": False,  # it is too small to be drawn from
         "eos_token_id": eos,
         "pad_token_id": eos[0],
-        "temperature": 1.0,
-        "top_p": 0.95,
         "transformers_version": "5.24.0",
     }
     (out / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")

@@ -27,11 +27,11 @@ class RMSNorm(torch.autograd.Function):
         x, w, r = ctx.saved_tensors
         n = x.float() * r  # normed x
         dyf = dy.float()
-        dw = torch.einsum("td,td->d", dyf, n)
-        dn = dyf * w
-        # dx = r (dn - n mean(dn n))
-        dot = torch.einsum("td,td->t", dn, n).div_(x.shape[-1]).unsqueeze_(-1)
-        return dn.sub_(n.mul_(dot)).mul_(r).to(x.dtype), dw, None
+        product = dyf * n
+        # dx = r (dn - n mean(dn n)), dn = w dy
+        dot = torch.mv(product, w).div_(x.shape[-1]).unsqueeze_(-1)
+        dx = torch.mul(dyf, w).sub_(n.mul_(dot)).mul_(r).to(x.dtype)
+        return dx, product.sum(0), None
 
 
 def rms_norm(x, w, eps):

@@ -55,3 +55,16 @@ def attention_backward(dout, q, k, v, out, lse, lens, masks, scale):
     args = _pointers(dout, q, k, v, out, lse, dq, dk, dv)
     lib.NanoAttentionBackward(*args, *_tail(lens, masks, q.shape[1], scale))
     return dq, dk, dv
+
+
+def momentum(grads, m, update):
+    """Muon's momentum and Nesterov update of one parameter; grads: of one or two workers, bf16."""
+    assert m.numel() % 16 == 0 and len(grads) <= 2
+    second = _pointers(grads[1])[0] if len(grads) > 1 else ctypes.c_void_p(None)
+    args = [_pointers(grads[0])[0], second, *_pointers(m, update)]
+    lib.NanoMomentum(*args, ctypes.c_int64(m.numel()))
+
+
+def apply(master, direction, weight, decay, rate):
+    args = _pointers(master, direction, weight)
+    lib.NanoApply(*args, ctypes.c_int64(master.numel()), ctypes.c_float(decay), ctypes.c_float(rate))

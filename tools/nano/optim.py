@@ -4,12 +4,13 @@ Muon (Jordan et al. 2024): the momentum of a matrix is replaced by the nearest (
 iteration. Every expert's gate, up and down is a matrix of its own; matrices of one shape are done in one batched product.
 """
 
+import native
 import torch
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
-def orthogonalize(g, steps=5):
+def orthogonalize(g, steps=4):
     """[batch, rows, cols] -> bf16, singular values pushed to about 1."""
     a, b, c = COEFFICIENTS
     x = g.bfloat16()
@@ -78,27 +79,46 @@ class Optimizer:
         for n, p in self.named.items():
             if self.owner[n] != self.team.rank:
                 continue
-            g = self.team.mean(n)
-            if g is None:
+            grads = self.team.given(n)
+            if not grads:
                 continue
             self.state[n]["steps"] += 1
             if self.is_muon(n, p):
-                m = self.state[n]["m"].lerp_(g, 0.05)  # momentum 0.95, Nesterov
-                update = as_matrices(n, torch.lerp(g, m, 0.95))
-                muon.setdefault(tuple(update.shape[1:]), []).append((n, update))
+                muon.setdefault(tuple(as_matrices(n, p).shape[1:]), []).append((n, grads))
             else:
-                self._adam(n, g, factor(n))
+                self._adam(n, sum(g.float() for g in grads) / len(grads), factor(n))
                 p.copy_(self.state[n]["master"])
-        for (rows, cols), items in muon.items():
-            o = orthogonalize(torch.cat([u for _, u in items])).float()
-            at = 0
-            for n, u in items:
-                rate = self.MUON_LR * factor(n) * max(1.0, rows / cols) ** 0.5
-                master = as_matrices(n, self.state[n]["master"])
-                master.mul_(1 - rate * self.weight_decay).sub_(o[at : at + u.shape[0]], alpha=rate)
-                at += u.shape[0]
-                self.named[n].copy_(self.state[n]["master"])
+        for shape, items in muon.items():
+            self._muon(shape, items, factor)
         self.team.done()
+
+    def _muon(self, shape, items, factor):
+        """All matrices of one shape at once."""
+        rows, cols = shape
+        counts = [self.named[n].numel() // (rows * cols) for n, _ in items]
+        updates = torch.empty(sum(counts), rows, cols, dtype=torch.bfloat16)
+        fast = native.lib is not None and self.named[items[0][0]].dtype == torch.bfloat16
+        at = 0
+        for (n, grads), k in zip(items, counts):
+            m, part = self.state[n]["m"], updates[at : at + k]
+            if fast:
+                native.momentum(grads, m, part)
+            else:
+                g = sum(g.float() for g in grads)
+                m.lerp_(g, 0.05)  # momentum 0.95, Nesterov
+                part.copy_(torch.lerp(g, m, 0.95).view(part.shape))
+            at += k
+        directions = orthogonalize(updates).contiguous()
+        at = 0
+        for (n, _), k in zip(items, counts):
+            rate = self.MUON_LR * factor(n) * max(1.0, rows / cols) ** 0.5
+            master, part = self.state[n]["master"], directions[at : at + k]
+            if fast:
+                native.apply(master, part, self.named[n].data, 1 - rate * self.weight_decay, rate)
+            else:
+                master.mul_(1 - rate * self.weight_decay).sub_(part.float().view(master.shape), alpha=rate)
+                self.named[n].copy_(master)
+            at += k
 
     def _adam(self, n, g, factor, b1=0.9, b2=0.98):
         s = self.state[n]

@@ -35,13 +35,10 @@ class Team:
                 named[n].grad = None
         self.barrier.wait()
 
-    def mean(self, n):
-        """Mean gradient of a parameter over those who have one, f32; None if nobody has."""
+    def given(self, n):
+        """The gradients of a parameter, of those who have one."""
         i = self.names.index(n)
-        have = [w for w in range(self.world) if self.present[w, i]]
-        if not have:
-            return None
-        return sum(self.grads[w][n].float() for w in have) / len(have)
+        return [self.grads[w][n] for w in range(self.world) if self.present[w, i]]
 
     def done(self):
         self.barrier.wait()

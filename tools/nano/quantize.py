@@ -20,7 +20,7 @@ from config import NanoConfig
 from layout import is_trunk_expert
 from safetensors.torch import load_file, save_file
 
-COPIED = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
+COPIED = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json", "examples.json")
 
 
 def export_by_quark(source, folder):

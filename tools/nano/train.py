@@ -11,7 +11,7 @@ The schedule follows the clock: whatever the machine manages, training ends on t
 | WARM .. 1 | the trunk under sparse attention, the indexers on the chosen keys, the MTP layer (3 unrolled steps) |
 
 DIR receives train.pt (everything needed to resume: run the same command again) and model.pt (the weights). DIR/mix.json,
-if there, gives the proportions of the kinds of text and is read again at every checkpoint.
+if there, gives the proportions of the kinds of text and is read again every 50 steps.
 """
 
 import argparse
@@ -20,8 +20,10 @@ import pathlib
 import random
 import time
 
+import data
 import positional
 import torch
+import twins
 from batches import DEFAULT_MIX, Mixer, Shard, fill_up, make_step
 from config import NanoConfig
 from indexer import kl_loss
@@ -30,15 +32,15 @@ from model import Nano, Trace, rotation
 from optim import Optimizer
 from parallel import Team, run
 
-DENSE, WARM = 0.70, 0.73
-DECAY_FROM = 0.40
+DENSE, WARM = 0.825, 0.845
+DECAY_FROM, HOLD_FROM, LAND_FROM = 0.40, 0.70, 0.84
 STOP = 9.0
 MTP_TEMPERATURE = 0.5  # of the trunk's distribution that the MTP layer imitates: drafts are compared with its argmax
 
 
 def rate(at):
-    """Learning-rate factor at a part of the time: flat, then linear to zero."""
-    return min(1.0, (1.0 - at) / (1.0 - DECAY_FROM))
+    """Learning-rate factor at a part of the time: 1, then down to a half, held, and linear to zero."""
+    return min(1.0, max(0.5, 1.0 - (at - DECAY_FROM) / (HOLD_FROM - DECAY_FROM) / 2), 0.5 * (1.0 - at) / (1.0 - LAND_FROM))
 
 
 def max_len(at):
@@ -58,6 +60,7 @@ class Trainer:
         self.model = Nano(self.c)
         parameters = dict(self.model.named_parameters())
         common = torch.nn.functional.normalize(torch.randn(self.c.hidden), dim=0)
+        twins.tie(parameters["embed_tokens"], twins.pairs(data.load_tokenizer()), twins.EMBED)
         positional.install(parameters, self.c, common)
         self.model.share_memory()
         named = dict(self.model.named_parameters())
@@ -262,10 +265,11 @@ class Trainer:
             if rank == 0 and self.elapsed() > next_report:
                 self.report()
                 next_report = self.elapsed() + 30
+            if self.steps % 50 == 0:
+                self.mixer.reload()
             if at * self.args.seconds > next_save:
                 if rank == 0:
                     self.save()
-                self.mixer.reload()
                 next_save = at * self.args.seconds + 300
             if at * self.args.seconds > next_eval:
                 self.evaluate(at)
