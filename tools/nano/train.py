@@ -286,7 +286,7 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--data", required=True, help="folder written by data.py")
     p.add_argument("--out", required=True)
-    p.add_argument("--tokens", type=int, default=4096, help="per step and worker")
+    p.add_argument("--tokens", type=int, default=2000, help="per step and worker")
     p.add_argument("--mtp-part", type=float, default=0.5, help="of a step's tokens that the MTP layer learns from")
     p.add_argument("--eval-every", type=float, default=300)
     p.add_argument("--workers", type=int, default=2, help="processes of one thread each")
