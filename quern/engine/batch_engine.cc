@@ -146,6 +146,7 @@ void BatchEngine::Step() {
       scheduler_.Plan(costs_.PrefillRows(scheduler_.AnyDecoding(), options_.prefill_chunk));
   if (plan.parts.empty()) return;
   own_stats_.schedule_seconds += SecondsSince(start);
+  Publish();  // whom the plan let in waits no more: the queue has room during this step
   ++own_stats_.steps;
   if (Status status = Execute(plan); status.ok() || plan.parts.size() == 1) {
     if (!status.ok()) plan.parts[0].sequence->Finish(FinishReason::kError, status.message());
