@@ -251,6 +251,8 @@ Status GlmModel::Draft(const DraftBatch& batch, const KvView& kv, std::vector<fl
   kept_draft_.emplace(kept_);
   draft_ = DraftState{.sparse = step.sparse};
   const std::vector<int32_t>& rows = batch.rows.logit_rows;
+  logits.clear();
+  if (rows.empty()) return OkStatus();  // only keys were due
   for (int32_t row : rows) {
     draft_.positions.push_back(batch.rows.positions[static_cast<size_t>(row)]);
     draft_.sequences.push_back(batch.rows.sequences[static_cast<size_t>(row)]);
