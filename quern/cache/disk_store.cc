@@ -103,8 +103,8 @@ void DiskStore::Scan() {
       continue;
     }
     uint64_t hash = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + 16, hash, 16);
-    if (error != std::errc() || name.size() != 16 + std::strlen(kSuffix)) {
+    std::from_chars(name.data(), name.data() + name.size(), hash, 16);
+    if (entry.path() != PathOf(hash)) {
       log::warn("{} is no page of the cache: ignored", entry.path().string());
       continue;
     }

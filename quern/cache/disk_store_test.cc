@@ -101,6 +101,18 @@ TEST_F(DiskStoreTest, DamagedFilesAreIgnoredAndRemoved) {
   }
 }
 
+TEST_F(DiskStoreTest, FilesWithOtherNamesAreLeftAlone) {
+  Open()->Save(0xAB, Page(4));
+  const fs::path folder = fs::path(FileOf(0xAB)).parent_path();
+  for (const char* name : {"a.page", ".page", "zz.page", "00000000000000AB.page", "notes.txt"}) {
+    std::ofstream(folder / name) << "something else";
+  }
+  const auto store = Open();
+  EXPECT_EQ(store->num_pages(), 1);
+  EXPECT_TRUE(store->Contains(0xAB));
+  EXPECT_TRUE(fs::exists(folder / "notes.txt"));
+}
+
 TEST_F(DiskStoreTest, StaysWithinItsBytesDroppingTheLeastRecentlyUsed) {
   const auto store = Open("model A", 3 * 600);
   for (uint64_t i = 0; i < 3; ++i) store->Save(i, Page(static_cast<int32_t>(i)));
