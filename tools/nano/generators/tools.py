@@ -10,7 +10,7 @@ from .words import CITIES, COLOURS, DAYS, NAMES
 
 STRING, INTEGER, BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 FILES = "notes report list plan draft budget letter photo log data summary readme".split()
-FOLDERS = "home work docs tmp data src old backup music photos".split()
+FOLDERS = "letters notes docs plans data src old backup music photos".split()
 ENDINGS = "txt md csv json log cc py".split()
 WORDS = """bread milk rain boots red shoes train times old maps garden tools piano lessons paper lamps winter coats honey
 tea blue paint cheese soup chess rules""".split()
