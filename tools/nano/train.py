@@ -32,20 +32,20 @@ from model import Nano, Trace, rotation
 from optim import Optimizer
 from parallel import Team, run
 
-DENSE, WARM = 0.825, 0.845
-DECAY_FROM, HOLD_FROM, LAND_FROM = 0.40, 0.70, 0.84
+DENSE, WARM = 0.58, 0.61
+DECAY_FROM = 0.25
 STOP = 9.0
 MTP_TEMPERATURE = 0.5  # of the trunk's distribution that the MTP layer imitates: drafts are compared with its argmax
 
 
 def rate(at):
-    """Learning-rate factor at a part of the time: 1, then down to a half, held, and linear to zero."""
-    return min(1.0, max(0.5, 1.0 - (at - DECAY_FROM) / (HOLD_FROM - DECAY_FROM) / 2), 0.5 * (1.0 - at) / (1.0 - LAND_FROM))
+    """Learning-rate factor at a part of the time: 1, then linear to zero (arXiv 2502.15938)."""
+    return min(1.0, (1.0 - at) / (1.0 - DECAY_FROM))
 
 
 def max_len(at):
     """Longest document: short ones first, so that retrieval is learned where it is easy."""
-    for until, length in ((0.45, 512), (0.58, 1100), (0.68, 2200)):
+    for until, length in ((0.15, 512), (0.25, 1100), (0.32, 2200)):
         if at < until:
             return length
     return 4400

@@ -107,7 +107,7 @@ def passage(rng, facts, tokens):
     return " ".join(sentences).replace(" \n", "\n")
 
 
-BUCKETS = [(128, 30), (256, 30), (512, 16), (1024, 12), (2048, 5), (4096, 2.6)]
+BUCKETS = [(128, 16), (256, 24), (512, 18), (1024, 20), (2048, 12), (4096, 8)]
 INTRO = ["Read the passage.", "Here is a text.", "Read this carefully.", "Passage:", "Here are my notes.", "Text:", "Read the text below."]
 
 
