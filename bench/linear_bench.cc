@@ -1,4 +1,4 @@
-// Linear at GLM-5 shapes, per stored format and number of rows.
+// Linear at GLM-5 shapes, per stored format, compute format and number of rows.
 #include <map>
 #include <string>
 
@@ -14,13 +14,26 @@ struct Shape {
   int64_t n, k;
 };
 constexpr Shape kShapes[] = {
-    {"gate_up", 4096, 6144}, {"down", 6144, 2048}, {"kv_a", 576, 6144}, {"router", 256, 6144}};
-constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kBf16,
-                                     WeightFormat::kFp8Block, WeightFormat::kMxfp4,
-                                     WeightFormat::kNvfp4};
+    {"gate_up", 4096, 6144}, {"down", 6144, 2048}, {"dense", 6144, 6144}, {"kv_a", 576, 6144},
+    {"router", 256, 6144}};
+struct Format {
+  const char* name;
+  WeightFormat stored;
+  backend::LoadAs as;
+};
+using backend::LoadAs;
+constexpr Format kFormats[] = {{"f32", WeightFormat::kF32, LoadAs::kStored},
+                               {"bf16", WeightFormat::kBf16, LoadAs::kStored},
+                               {"fp8_block", WeightFormat::kFp8Block, LoadAs::kStored},
+                               {"mxfp4", WeightFormat::kMxfp4, LoadAs::kStored},
+                               {"nvfp4", WeightFormat::kNvfp4, LoadAs::kStored},
+                               {"mxfp4_x_int8", WeightFormat::kMxfp4, LoadAs::kInt8},
+                               {"int8_x_int8", WeightFormat::kBf16, LoadAs::kInt8},
+                               {"bf16_as_fp8", WeightFormat::kBf16, LoadAs::kFp8}};
 
 // Copies of one matrix, enough that a pass over all of them does not fit the caches.
-std::vector<std::unique_ptr<LinearWeights>> LoadCopies(WeightFormat format, const Shape& shape) {
+std::vector<std::unique_ptr<LinearWeights>> LoadCopies(const Format& how, const Shape& shape) {
+  const WeightFormat format = how.stored;
   StoredMatrix m;
   m.format = format, m.rows = shape.n, m.cols = shape.k;
   m.row_bytes = PackedRowBytes(format, shape.k);
@@ -39,14 +52,14 @@ std::vector<std::unique_ptr<LinearWeights>> LoadCopies(WeightFormat format, cons
   std::vector<std::unique_ptr<LinearWeights>> copies;
   int64_t bytes = 0;
   do {
-    copies.push_back(Cpu().LoadLinear(std::span(&m, 1)).value());
+    copies.push_back(Cpu().LoadLinear(std::span(&m, 1), how.as).value());
     bytes += copies.back()->bytes();
   } while (bytes < kTotalBytes && static_cast<int64_t>(copies.size()) < kMaxCopies);
   return copies;
 }
 
-void BenchLinear(benchmark::State& state, WeightFormat format, const Shape& shape, int64_t rows) {
-  const auto copies = LoadCopies(format, shape);
+void BenchLinear(benchmark::State& state, const Format& how, const Shape& shape, int64_t rows) {
+  const auto copies = LoadCopies(how, shape);
   const DeviceTensor x(Dtype::kBf16, {rows, shape.k}), y(Dtype::kBf16, {rows, shape.n});
   size_t next = 0;
   for (auto _ : state) {
@@ -62,14 +75,14 @@ void BenchLinear(benchmark::State& state, WeightFormat format, const Shape& shap
 
 void RegisterLinear() {
   for (const Shape& shape : kShapes) {
-    for (WeightFormat format : kFormats) {
-      for (int64_t rows : {1, 2, 4, 16, 64, 512}) {
-        const std::string name = std::string("Linear/") + shape.name + "/" +
-                                 std::string(WeightFormatName(format)) +
+    for (const Format& how : kFormats) {
+      for (int64_t rows : {1, 2, 4, 8, 16, 64, 512}) {
+        const std::string name = std::string("Linear/") + shape.name + "/" + how.name +
                                  "/rows:" + std::to_string(rows);
-        SetTiming(benchmark::RegisterBenchmark(name.c_str(), [=, &shape](benchmark::State& state) {
-          BenchLinear(state, format, shape, rows);
-        }));
+        SetTiming(benchmark::RegisterBenchmark(
+            name.c_str(), [&how, &shape, rows](benchmark::State& state) {
+              BenchLinear(state, how, shape, rows);
+            }));
       }
     }
   }

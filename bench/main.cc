@@ -45,6 +45,8 @@ void SetCounters(benchmark::State& state, double bytes, double operations) {
   state.counters["GOP/s"] = Counter(operations / 1e9, rate);
   state.counters["of_read_peak"] = Counter(bytes / peaks.read_bytes_per_s, rate);
   state.counters["of_fma_peak"] = Counter(operations / peaks.fma_ops_per_s, rate);
+  if (peaks.int8_ops_per_s > 0)
+    state.counters["of_int8_peak"] = Counter(operations / peaks.int8_ops_per_s, rate);
 }
 
 void SetTiming(benchmark::internal::Benchmark* bench) {
@@ -68,8 +70,10 @@ int Main(int argc, char** argv) {
     peaks = MeasurePeaks(pool);
   }
   std::fprintf(stderr,
-               "%d threads; peaks of this run: read %.1f GB/s, f32 multiply-add %.1f GOP/s\n",
-               Cpu().num_threads(), peaks.read_bytes_per_s / 1e9, peaks.fma_ops_per_s / 1e9);
+               "%d threads; peaks of this run: read %.1f GB/s, f32 multiply-add %.1f GOP/s, "
+               "int8 %.1f GOP/s\n",
+               Cpu().num_threads(), peaks.read_bytes_per_s / 1e9, peaks.fma_ops_per_s / 1e9,
+               peaks.int8_ops_per_s / 1e9);
   RegisterLinear();
   RegisterAttention();
   RegisterRowOps();

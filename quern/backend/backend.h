@@ -49,21 +49,23 @@ class Backend {
   virtual Status CopyToHost(const Tensor& src, void* host) = 0;
 
   // Repack stored matrices into the order the kernels read. The views' bytes are not needed
-  // afterwards. `parts` share x; their rows are stacked: y has the first part's columns first.
-  virtual Result<std::unique_ptr<LinearWeights>> LoadLinear(
-      std::span<const StoredMatrix> parts) = 0;
+  // afterwards. `parts` share x; their rows are stacked: y has the first part's columns first. Each
+  // part's compute format is ComputeFormatOf(its format, as).
+  virtual Result<std::unique_ptr<LinearWeights>> LoadLinear(std::span<const StoredMatrix> parts,
+                                                            LoadAs as) = 0;
   // experts[e] holds the parts of expert e, stacked as above; all experts alike in shape.
   virtual Result<std::unique_ptr<ExpertWeights>> LoadExperts(
-      std::span<const std::span<const StoredMatrix>> experts) = 0;
+      std::span<const std::span<const StoredMatrix>> experts, LoadAs as) = 0;
   // Head h uses rows [h * head_rows + first, + count) of `stored` ([heads * head_rows, cols]): W_h
-  // itself when not `transpose` ([count, cols]), else its transpose ([cols, count]).
+  // itself when not `transpose` ([count, cols]), else its transpose ([cols, count]). Always
+  // computed as kStored.
   virtual Result<std::unique_ptr<HeadWeights>> LoadHeads(const StoredMatrix& stored,
                                                          int64_t num_heads, int64_t head_rows,
                                                          int64_t first, int64_t count,
                                                          bool transpose) = 0;
   virtual Result<std::unique_ptr<TableWeights>> LoadTable(const StoredMatrix& stored) = 0;
   // How LoadLinear and LoadExperts will compute with this format.
-  virtual ComputeChoice Choose(WeightFormat format) const = 0;
+  virtual ComputeChoice Choose(WeightFormat format, LoadAs as) const = 0;
 
   virtual Status Embed(const EmbedArgs& args) = 0;
   virtual Status RmsNorm(const RmsNormArgs& args) = 0;

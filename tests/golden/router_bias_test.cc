@@ -45,7 +45,7 @@ Choice RouteAll(Backend& be, const RouterGolden& golden, const std::vector<float
   stored.cols = golden.hidden_size;
   stored.data = reinterpret_cast<const std::byte*>(golden.weight.data());
   stored.row_bytes = golden.hidden_size * 4;
-  auto weight = be.LoadLinear(std::span(&stored, 1));
+  auto weight = be.LoadLinear(std::span(&stored, 1), backend::LoadAs::kStored);
   QUERN_CHECK(weight.ok(), "{}", weight.status().ToString());
 
   Owned x(be, Dtype::kF32, {tokens, golden.hidden_size}),

@@ -1,14 +1,17 @@
 #include "quern/backend/cpu/cpu_backend.h"
 
 #include <cstring>
+#include <optional>
 
 #include "quern/backend/cpu/attention.h"
 #include "quern/backend/cpu/cpu_weights.h"
 #include "quern/backend/cpu/gemm.h"
+#include "quern/backend/cpu/int_gemm.h"
 #include "quern/backend/cpu/rows.h"
 #include "quern/backend/host/host_memory.h"
 #include "quern/backend/ops/load.h"
 #include "quern/backend/ref/ref_ops.h"
+#include "quern/numerics/fp8_group.h"
 
 namespace quern::backend {
 namespace cpu {
@@ -48,24 +51,25 @@ class CpuBackend : public Backend {
   }
   Status CopyToHost(const Tensor& src, void* h) override { return host::CopyToHostHost(src, h); }
 
-  Result<std::unique_ptr<LinearWeights>> LoadLinear(std::span<const StoredMatrix> parts) override {
+  Result<std::unique_ptr<LinearWeights>> LoadLinear(std::span<const StoredMatrix> parts,
+                                                    LoadAs as) override {
     QUERN_TRY(ValidateParts(parts));
     auto w = std::make_unique<CpuLinear>();
     for (const StoredMatrix& part : parts) {
-      QUERN_ASSIGN(PackedMatrix m, Pack(part, pool_));
+      QUERN_ASSIGN(CpuMatrix m, PackFor(part, as));
       w->parts.push_back(std::move(m));
     }
     return std::unique_ptr<LinearWeights>(std::move(w));
   }
 
   Result<std::unique_ptr<ExpertWeights>> LoadExperts(
-      std::span<const std::span<const StoredMatrix>> experts) override {
+      std::span<const std::span<const StoredMatrix>> experts, LoadAs as) override {
     QUERN_TRY(ValidateExperts(experts));
     auto w = std::make_unique<CpuExperts>();
     w->parts_per_expert = static_cast<int64_t>(experts.front().size());
     for (auto parts : experts) {
       for (const StoredMatrix& part : parts) {
-        QUERN_ASSIGN(PackedMatrix m, Pack(part, pool_));
+        QUERN_ASSIGN(CpuMatrix m, PackFor(part, as));
         w->parts.push_back(std::move(m));
       }
     }
@@ -115,7 +119,21 @@ class CpuBackend : public Backend {
     return std::unique_ptr<TableWeights>(std::move(w));
   }
 
-  ComputeChoice Choose(WeightFormat format) const override {
+  ComputeChoice Choose(WeightFormat format, LoadAs as) const override {
+    const ComputeFormat compute = ComputeFormatOf(format, as);
+    ComputeChoice choice{DescribeCompute(format, as), "gemm, panels of 16 rows", 0};
+    if (compute == ComputeFormat::kInt8 || compute == ComputeFormat::kMxfp4Int8) {
+      const IntCodes codes = compute == ComputeFormat::kInt8 ? IntCodes::kInt8 : IntCodes::kE2M1;
+      choice.kernel = "integer gemm, panels of 16 rows";
+      choice.bytes_per_weight =
+          static_cast<double>(GroupCodeBytes(codes) + GroupScaleBytes(codes)) /
+          (kIntGroup * kPanelRows);
+      return choice;
+    }
+    if (compute == ComputeFormat::kFp8) {
+      choice.bytes_per_weight = 1 + 4.0 / kFp8Group;
+      return choice;
+    }
     const Packing p = PackingOf(format);
     const double code_bits = p.codes == Codes::kF32    ? 32
                              : p.codes == Codes::kBf16 ? 16
@@ -124,22 +142,16 @@ class CpuBackend : public Backend {
     const double scale_bits = format == WeightFormat::kMxfp4   ? 8.0 / 32
                               : format == WeightFormat::kNvfp4 ? 32.0 / 16
                                                                : 0;
-    return {fmt::format("{} x activation -> f32", WeightFormatName(format)),
-            "gemm, panels of 16 rows", (code_bits + scale_bits) / 8};
+    choice.bytes_per_weight = (code_bits + scale_bits) / 8;
+    return choice;
   }
 
   Status Linear(const LinearArgs& a) override {
     QUERN_TRY(Validate(a));
     const auto& w = static_cast<const CpuLinear&>(a.w);
-    QUERN_ASSIGN(const Activations x, ToFloats(a.x));
-    std::vector<GemmTask> tasks;
-    int64_t first = 0;
-    for (const PackedMatrix& part : w.parts) {
-      tasks.push_back({&part, x.data, x.stride, a.x.dim(0),
-                       RowVoid(a.y.Columns(first, part.rows), 0), a.y.stride(0), a.y.dtype});
-      first += part.rows;
-    }
-    return RunTasks(tasks);
+    ProductList list;
+    AddProducts(w.parts, 0, a.x.dim(0), a.y, list);
+    return RunProducts(list, a.x);
   }
 
   Status HeadLinear(const HeadLinearArgs& a) override {
@@ -156,26 +168,21 @@ class CpuBackend : public Backend {
       tasks.push_back({&w.heads[static_cast<size_t>(h)], x + h * cols, heads * cols, tokens,
                        RowVoid(a.y, 0, h), a.y.stride(0), a.y.dtype});
     }
-    return RunTasks(tasks);
+    return RunTasks(tasks, {});
   }
 
   Status MoeGemm(const MoeGemmArgs& a) override {
     QUERN_TRY(Validate(a));
     const auto& w = static_cast<const CpuExperts&>(a.w);
-    QUERN_ASSIGN(const Activations x, ToFloats(a.x));
-    std::vector<GemmTask> tasks;
+    ProductList list;
     for (int64_t e = 0; e < w.num_experts(); ++e) {
       const int64_t begin = I32(a.routes.offsets, e), rows = I32(a.routes.offsets, e + 1) - begin;
       if (rows == 0) continue;
-      int64_t first = 0;
-      for (int64_t i = 0; i < w.parts_per_expert; ++i) {
-        const PackedMatrix& part = w.parts[static_cast<size_t>(e * w.parts_per_expert + i)];
-        tasks.push_back({&part, x.data + begin * x.stride, x.stride, rows,
-                         RowVoid(a.y.Columns(first, part.rows), begin), a.y.stride(0), a.y.dtype});
-        first += part.rows;
-      }
+      const auto parts = std::span(w.parts).subspan(static_cast<size_t>(e * w.parts_per_expert),
+                                                    static_cast<size_t>(w.parts_per_expert));
+      AddProducts(parts, begin, rows, a.y, list);
     }
-    return RunTasks(tasks);
+    return RunProducts(list, a.x);
   }
 
   Status Embed(const EmbedArgs& a) override {
@@ -307,24 +314,126 @@ class CpuBackend : public Backend {
     return Activations{out, n};
   }
 
-  // All items of all products in one parallel loop: one fork and join however many experts are hit.
-  Status RunTasks(const std::vector<GemmTask>& tasks) {
-    std::vector<std::pair<int32_t, int32_t>> items;  // (task, item)
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      for (int64_t j = 0; j < NumGemmItems(*tasks[i].w); ++j) {
-        items.emplace_back(static_cast<int32_t>(i), static_cast<int32_t>(j));
+  Result<CpuMatrix> PackFor(const StoredMatrix& stored, LoadAs as) {
+    switch (ComputeFormatOf(stored.format, as)) {
+      case ComputeFormat::kMxfp4Int8:
+      case ComputeFormat::kInt8: {
+        QUERN_ASSIGN(IntMatrix m, PackInts(stored, pool_));
+        return CpuMatrix(std::move(m));
+      }
+      case ComputeFormat::kFp8: {
+        QUERN_ASSIGN(PackedMatrix m, PackAsFp8(stored, pool_));
+        return CpuMatrix(std::move(m));
+      }
+      case ComputeFormat::kStored:
+        break;
+    }
+    QUERN_ASSIGN(PackedMatrix m, Pack(stored, pool_));
+    return CpuMatrix(std::move(m));
+  }
+
+  // The products of one op, before x has been brought into the form each of them reads.
+  struct ProductList {
+    std::vector<GemmTask> floats;
+    std::vector<int64_t> float_rows;  // first row of x of each
+    std::vector<IntGemmTask> ints;
+    std::vector<std::pair<size_t, size_t>> int_tiles;  // [first, last) tile of each
+    std::vector<IntTile> tiles;
+    int64_t tile_bytes = 0;
+  };
+
+  // Adds rows [first, first + rows) of x against the stacked parts, to those rows of y.
+  static void AddProducts(std::span<const CpuMatrix> parts, int64_t first, int64_t rows,
+                          const Tensor& y, ProductList& list) {
+    int64_t column = 0;
+    std::optional<size_t> first_tile;  // all integer parts share them: they have the same k
+    for (const CpuMatrix& part : parts) {
+      const Tensor to = y.Columns(column, part.rows());
+      column += part.rows();
+      if (const PackedMatrix* packed = part.packed()) {
+        list.floats.push_back({packed, nullptr, 0, rows, RowVoid(to, first), y.stride(0), y.dtype});
+        list.float_rows.push_back(first);
+        continue;
+      }
+      if (!first_tile) {
+        first_tile = list.tiles.size();
+        AppendTiles(first, rows, part.ints()->groups(), list.tiles, list.tile_bytes);
+      }
+      list.ints.push_back({part.ints(), {}, nullptr, to.data, y.stride(0), y.dtype});
+      list.int_tiles.emplace_back(*first_tile, list.tiles.size());
+    }
+  }
+
+  Status RunProducts(ProductList& list, const Tensor& x) {
+    if (!list.floats.empty()) {
+      QUERN_ASSIGN(const Activations floats, ToFloats(x));
+      for (size_t i = 0; i < list.floats.size(); ++i) {
+        list.floats[i].x = floats.data + list.float_rows[i] * floats.stride;
+        list.floats[i].x_stride = floats.stride;
       }
     }
-    QUERN_ASSIGN(float* scratch, workers_.Floats(kGemmScratchFloats * pool_.num_threads()));
+    if (!list.ints.empty()) {
+      QUERN_ASSIGN(const uint8_t* bytes, Quantize(x, list.tiles, list.tile_bytes));
+      for (size_t i = 0; i < list.ints.size(); ++i) {
+        const auto [first, last] = list.int_tiles[i];
+        list.ints[i].x = bytes;
+        list.ints[i].tiles = std::span(list.tiles).subspan(first, last - first);
+      }
+    }
+    return RunTasks(list.floats, list.ints);
+  }
+
+  // All tiles of x, quantized. A few rows are done before other threads would have woken up.
+  Result<const uint8_t*> Quantize(const Tensor& x, const std::vector<IntTile>& tiles,
+                                  int64_t bytes) {
+    constexpr int64_t kChunk = 64, kElementsAlone = 32 << 10;
+    QUERN_ASSIGN(float* floats, tiles_.Floats((bytes + 3) / 4));
+    auto* out = reinterpret_cast<uint8_t*>(floats);
+    const int64_t groups = (x.dim(1) + kIntGroup - 1) / kIntGroup;
+    const int64_t chunks = (groups + kChunk - 1) / kChunk;
+    const auto chunk = [&](int64_t i, int) {
+      const IntTile& tile = tiles[static_cast<size_t>(i / chunks)];
+      const int64_t first = i % chunks * kChunk;
+      QuantizeTile(x, tile, first, std::min(kChunk, groups - first), out + tile.offset);
+    };
+    const int64_t count = static_cast<int64_t>(tiles.size()) * chunks;
+    if (x.dim(0) * x.dim(1) > kElementsAlone) {
+      pool_.ParallelFor(count, chunk);
+    } else {
+      for (int64_t i = 0; i < count; ++i) chunk(i, 0);
+    }
+    return out;
+  }
+
+  // All items of all products in one parallel loop: one fork and join however many experts are hit.
+  Status RunTasks(const std::vector<GemmTask>& floats, const std::vector<IntGemmTask>& ints) {
+    struct Item {
+      int32_t task, item;
+    };
+    std::vector<Item> items;  // tasks past floats.size() are integer ones
+    int64_t scratch_floats = floats.empty() ? 0 : kGemmScratchFloats;
+    const auto add = [&](int64_t count) {
+      const int32_t task = items.empty() ? 0 : items.back().task + 1;
+      for (int64_t j = 0; j < count; ++j) items.push_back({task, static_cast<int32_t>(j)});
+    };
+    for (const GemmTask& task : floats) add(NumGemmItems(*task.w));
+    for (const IntGemmTask& task : ints) {
+      add(NumIntItems(*task.w));
+      scratch_floats = std::max(scratch_floats, (IntScratchBytes(task) + 63) / 64 * 16);
+    }
+    QUERN_ASSIGN(float* scratch, workers_.Floats(scratch_floats * pool_.num_threads()));
     pool_.ParallelFor(static_cast<int64_t>(items.size()), [&](int64_t i, int worker) {
-      const auto [task, item] = items[static_cast<size_t>(i)];
-      RunGemmItem(tasks[static_cast<size_t>(task)], item, scratch + worker * kGemmScratchFloats);
+      const Item at = items[static_cast<size_t>(i)];
+      const size_t task = static_cast<size_t>(at.task);
+      float* own = scratch + worker * scratch_floats;
+      if (task < floats.size()) return RunGemmItem(floats[task], at.item, own);
+      RunIntItem(ints[task - floats.size()], at.item, reinterpret_cast<uint8_t*>(own));
     });
     return OkStatus();
   }
 
   ThreadPool pool_;
-  GrowingBuffer activations_, workers_, scores_;
+  GrowingBuffer activations_, tiles_, workers_, scores_;
 };
 
 Status CpuBackend::MlaAttention(const MlaAttentionArgs& a) {

@@ -7,6 +7,7 @@
 #include "hwy/foreach_target.h"  // compiles this file once per SIMD target
 #include "hwy/highway.h"
 #include "quern/backend/cpu/gemm_kernel-inl.h"
+#include "quern/backend/cpu/store_row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quern::backend::cpu::HWY_NAMESPACE {
@@ -27,29 +28,6 @@ HWY_INLINE void TilePanels(const float* x, int64_t xs, int64_t rows, const float
       TileRows<2>(x, xs, 1, rows, panels + p, kc, c + p * kPanelRows, cs);
   }
   for (; p < num_panels; ++p) TileRows<1>(x, xs, 1, rows, panels + p, kc, c + p * kPanelRows, cs);
-}
-
-// Stores n floats of one y row.
-HWY_INLINE void StoreRow(const float* c, int64_t n, Dtype type, void* y) {
-  const DF d;
-  int64_t i = 0;
-  if (type == Dtype::kF32) {
-    float* out = static_cast<float*>(y);
-    for (; i + static_cast<int64_t>(kLanes) <= n; i += kLanes)
-      hn::StoreU(hn::LoadU(d, c + i), d, out + i);
-    for (; i < n; ++i) out[i] = c[i];
-    return;
-  }
-  uint16_t* out = static_cast<uint16_t*>(y);
-  for (; i + static_cast<int64_t>(kLanes) <= n; i += kLanes)
-    StoreBf16(hn::LoadU(d, c + i), out + i);
-  if (i < n) {
-    HWY_ALIGN float tail[16] = {};
-    uint16_t bits[16] = {};
-    for (int64_t j = i; j < n; ++j) tail[j - i] = c[j];
-    StoreBf16(hn::Load(d, tail), bits);
-    for (int64_t j = i; j < n; ++j) out[j] = bits[j - i];
-  }
 }
 
 // One row: weights go from memory to registers.

@@ -4,6 +4,7 @@
 
 #include "quern/backend/host/host_memory.h"
 #include "quern/numerics/bf16.h"
+#include "quern/numerics/fp8_group.h"
 
 namespace quern::backend::cpu {
 namespace {
@@ -125,6 +126,35 @@ Result<PackedMatrix> Pack(const StoredMatrix& stored, ThreadPool& pool) {
     if (m.scales == Scales::kNone) return;
     uint8_t* scales = static_cast<uint8_t*>(m.scale_bytes->data()) + p * m.panel_scale_bytes();
     for (int64_t r = p * kPanelRows; r < end; ++r) PackRowScales(stored, m, r, scales);
+  });
+  return m;
+}
+
+Result<PackedMatrix> PackAsFp8(const StoredMatrix& stored, ThreadPool& pool) {
+  PackedMatrix m;
+  m.codes = Codes::kE4M3;
+  m.scales = Scales::kF32;
+  m.rows = stored.rows;
+  m.cols = stored.cols;
+  m.group = kFp8Group;
+  QUERN_TRY(AllocatePanels(m));
+  pool.ParallelFor(m.panels(), [&](int64_t p, int) {
+    uint8_t* codes = static_cast<uint8_t*>(m.code_bytes->data()) + p * m.panel_code_bytes();
+    auto* scales = reinterpret_cast<float*>(static_cast<uint8_t*>(m.scale_bytes->data()) +
+                                            p * m.panel_scale_bytes());
+    std::vector<float> row(static_cast<size_t>(m.cols));
+    std::vector<uint8_t> row_codes(row.size());
+    std::vector<float> row_scales(static_cast<size_t>(m.groups()));
+    const int64_t end = std::min(m.rows, (p + 1) * kPanelRows);
+    for (int64_t r = p * kPanelRows; r < end; ++r) {
+      const int64_t lane = r % kPanelRows;
+      DecodeRow(stored, r, row.data());
+      EncodeFp8Row(row.data(), m.cols, row_codes.data(), row_scales.data());
+      for (int64_t k = 0; k < m.cols; ++k)
+        codes[k * kPanelRows + lane] = row_codes[static_cast<size_t>(k)];
+      for (int64_t g = 0; g < m.groups(); ++g)
+        scales[g * kPanelRows + lane] = row_scales[static_cast<size_t>(g)];
+    }
   });
   return m;
 }

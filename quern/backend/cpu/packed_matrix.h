@@ -52,6 +52,8 @@ Packing PackingOf(WeightFormat format);
 
 // Repacks one stored matrix, panels in parallel. kResourceExhausted when memory runs out.
 Result<PackedMatrix> Pack(const StoredMatrix& stored, ThreadPool& pool);
+// Decodes an unquantized matrix and encodes it as numerics/fp8_group.h says, panels in parallel.
+Result<PackedMatrix> PackAsFp8(const StoredMatrix& stored, ThreadPool& pool);
 
 // Packs f32 rows given by `row(r, out)`; used where a matrix is transposed or sliced after
 // decoding. Values that bf16 holds exactly (all of a bf16 checkpoint's) are kept as bf16 when

@@ -9,10 +9,18 @@ namespace quern::backend {
 
 // y = x W^T: y[t, n] = sum over k of x[t, k] * w[n, k].
 //   x  [tokens, k]  f32 or bf16, rows may be strided
-//   w  [n, k]       any WeightFormat, decoded as numerics/stored_matrix.h defines
+//   w  [n, k]       any WeightFormat and ComputeFormat
 //   y  [tokens, n]  f32 or bf16; must not overlap x
-// Order: one f32 fused multiply-add per k, k ascending from 0, for each element: its bits do not
-// depend on the other rows, on tiles, threads or vector length. One rounding to y's type.
+// kStored, kFp8: w decoded as numerics/stored_matrix.h (fp8_group.h) defines, one f32 fused
+// multiply-add per k, k ascending from 0.
+// kInt8, kMxfp4Int8: x is quantized per row in groups of 32 along k (numerics/int8_group.h, f32
+// scales xs); the weights have codes c and scales ws per group: kInt8 as int8_group.h encodes the
+// decoded weights, kMxfp4Int8 c = 2 e2m1 and ws = 2^(e8m0 - 127). Groups ascending from 0:
+//   dot = sum over the group of xc * c, an exact integer;  acc = fma(float(dot), xs * ws, acc)
+// and kMxfp4Int8 takes 0.5 * acc at the end, for its doubled codes. The product of the scales is
+// rounded to f32. A row whose group holds an infinity or NaN gives NaN everywhere.
+// In all of them the bits of an element do not depend on the other rows, on tiles, threads or
+// vector length. One rounding to y's type.
 struct LinearArgs {
   Tensor x;
   const LinearWeights& w;

@@ -7,8 +7,9 @@
 namespace quern::backend {
 namespace {
 
-std::unique_ptr<LinearWeights> Load(Backend& be, std::vector<StoredMatrix> parts) {
-  auto w = be.LoadLinear(parts);
+std::unique_ptr<LinearWeights> Load(Backend& be, std::vector<StoredMatrix> parts,
+                                    LoadAs as = LoadAs::kStored) {
+  auto w = be.LoadLinear(parts, as);
   EXPECT_TRUE(w.ok()) << w.status().ToString();
   return std::move(w).value();
 }

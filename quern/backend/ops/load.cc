@@ -7,15 +7,40 @@ std::string Describe(const StoredMatrix& m) {
   return fmt::format("{} [{}, {}]", WeightFormatName(m.format), m.rows, m.cols);
 }
 
+bool IsUnquantized(WeightFormat format) {
+  return format == WeightFormat::kF32 || format == WeightFormat::kF16 ||
+         format == WeightFormat::kBf16;
+}
+
 }  // namespace
+
+ComputeFormat ComputeFormatOf(WeightFormat format, LoadAs as) {
+  if (as == LoadAs::kInt8 && format == WeightFormat::kMxfp4) return ComputeFormat::kMxfp4Int8;
+  if (as == LoadAs::kInt8 && format != WeightFormat::kNvfp4) return ComputeFormat::kInt8;
+  if (as == LoadAs::kFp8 && IsUnquantized(format)) return ComputeFormat::kFp8;
+  return ComputeFormat::kStored;
+}
+
+std::string DescribeCompute(WeightFormat format, LoadAs as) {
+  const std::string_view name = WeightFormatName(format);
+  switch (ComputeFormatOf(format, as)) {
+    case ComputeFormat::kMxfp4Int8:
+      return fmt::format("{} x int8", name);
+    case ComputeFormat::kInt8:
+      return fmt::format("{} as int8 x int8", name);
+    case ComputeFormat::kFp8:
+      return fmt::format("{} as fp8 x activation", name);
+    case ComputeFormat::kStored:
+      break;
+  }
+  return fmt::format("{} x activation", name);
+}
 
 Status ValidateStored(const StoredMatrix& m) {
   if (m.rows < 1 || m.cols < 1 || m.data == nullptr) {
     return InvalidArgument("a {} matrix has no elements", Describe(m));
   }
-  const bool scaled = m.format != WeightFormat::kF32 && m.format != WeightFormat::kF16 &&
-                      m.format != WeightFormat::kBf16;
-  if (scaled && m.scales == nullptr) {
+  if (!IsUnquantized(m.format) && m.scales == nullptr) {
     return InvalidArgument("a {} matrix comes without scales", Describe(m));
   }
   if (m.format == WeightFormat::kFp8Block && (m.block_rows < 1 || m.block_cols < 1)) {

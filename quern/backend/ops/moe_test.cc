@@ -188,9 +188,9 @@ struct ExpertsCase {
       parts.push_back({stored[stored.size() - 2].matrix, stored.back().matrix});
     }
   }
-  std::unique_ptr<ExpertWeights> Load(Backend& be) const {
+  std::unique_ptr<ExpertWeights> Load(Backend& be, LoadAs as = LoadAs::kStored) const {
     std::vector<std::span<const StoredMatrix>> spans(parts.begin(), parts.end());
-    return be.LoadExperts(spans).value();
+    return be.LoadExperts(spans, as).value();
   }
   std::vector<StoredCase> stored;
   std::vector<std::vector<StoredMatrix>> parts;

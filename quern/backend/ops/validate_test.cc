@@ -107,7 +107,7 @@ TEST_P(ValidateTest, Norms) {
 
 TEST_P(ValidateTest, Products) {
   const StoredMatrix m = Stored(6, 8);
-  const auto linear_w = be().LoadLinear(std::span(&m, 1)).value();
+  const auto linear_w = be().LoadLinear(std::span(&m, 1), LoadAs::kStored).value();
   LinearArgs linear{Make(Dtype::kF32, {2, 8}), *linear_w, Make(Dtype::kF32, {2, 6})};
   ExpectChecked("Linear", {{"x", &linear.x, {0, 1}}, {"y", &linear.y, {0, 1}}},
                 [&] { return be().Linear(linear); });
@@ -200,7 +200,7 @@ TEST_P(ValidateTest, Experts) {
                 [&] { return be().ScatterRows(scatter); });
   const StoredMatrix m = Stored(6, 8);
   const std::vector<std::span<const StoredMatrix>> experts(4, std::span(&m, 1));
-  const auto w = be().LoadExperts(experts).value();
+  const auto w = be().LoadExperts(experts, LoadAs::kStored).value();
   MoeGemmArgs gemm{Make(Dtype::kF32, {4, 8}), *w, route.out, Make(Dtype::kF32, {4, 6})};
   ExpectChecked("MoeGemm",
                 {{"x", &gemm.x, {0, 1}},
@@ -225,22 +225,24 @@ TEST_P(ValidateTest, Loads) {
   const StoredMatrix a = Stored(6, 8), other = Stored(6, 9);
   const auto code = [](const auto& result) { return result.status().code(); };
   const StoredMatrix mixed[] = {a, other};
-  EXPECT_EQ(code(be().LoadLinear({})), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code(be().LoadLinear(mixed)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(be().LoadLinear({}, LoadAs::kStored)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(be().LoadLinear(mixed, LoadAs::kStored)), StatusCode::kInvalidArgument);
   StoredMatrix fp4 = a;
   fp4.format = WeightFormat::kMxfp4;  // 8 columns: not a whole group; and no scales
-  EXPECT_EQ(code(be().LoadLinear(std::span(&fp4, 1))), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(be().LoadLinear(std::span(&fp4, 1), LoadAs::kStored)),
+            StatusCode::kInvalidArgument);
   StoredMatrix fp8 = a;
   fp8.format = WeightFormat::kFp8Block;  // no scales, no blocks
-  EXPECT_EQ(code(be().LoadLinear(std::span(&fp8, 1))), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(be().LoadLinear(std::span(&fp8, 1), LoadAs::kStored)),
+            StatusCode::kInvalidArgument);
   EXPECT_EQ(code(be().LoadTable(fp8)), StatusCode::kInvalidArgument);
 
-  EXPECT_EQ(code(be().LoadExperts({})), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(be().LoadExperts({}, LoadAs::kStored)), StatusCode::kInvalidArgument);
   const std::vector<std::span<const StoredMatrix>> unlike = {std::span(&mixed[0], 1),
                                                              std::span(&mixed[1], 1)};
-  EXPECT_EQ(code(be().LoadExperts(unlike)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(be().LoadExperts(unlike, LoadAs::kStored)), StatusCode::kInvalidArgument);
   const std::vector<std::span<const StoredMatrix>> empty(2);
-  EXPECT_EQ(code(be().LoadExperts(empty)), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(be().LoadExperts(empty, LoadAs::kStored)), StatusCode::kInvalidArgument);
 
   EXPECT_TRUE(be().LoadHeads(a, 2, 3, 1, 2, false).ok());
   EXPECT_EQ(code(be().LoadHeads(a, 2, 3, 2, 2, false)), StatusCode::kInvalidArgument);

@@ -6,6 +6,7 @@
 
 #include "quern/backend/host/host_memory.h"
 #include "quern/backend/ops/load.h"
+#include "quern/backend/ref/ref_matrix.h"
 #include "quern/backend/ref/ref_ops.h"
 
 namespace quern::backend {
@@ -36,11 +37,35 @@ struct DecodedMatrix {
   int64_t bytes() const { return static_cast<int64_t>(values.size() * sizeof(float)); }
 };
 
+using Parts = std::vector<ref::RefMatrix>;  // stacked along rows
+
+int64_t RowsOf(const Parts& parts) {
+  int64_t n = 0;
+  for (const ref::RefMatrix& m : parts) n += m.rows();
+  return n;
+}
+int64_t BytesOf(const Parts& parts) {
+  int64_t n = 0;
+  for (const ref::RefMatrix& m : parts) n += m.bytes();
+  return n;
+}
+
 struct RefLinear : LinearWeights {
-  DecodedMatrix m;
-  int64_t rows() const override { return m.rows; }
-  int64_t cols() const override { return m.cols; }
-  int64_t bytes() const override { return m.bytes(); }
+  Parts parts;
+  int64_t rows() const override { return RowsOf(parts); }
+  int64_t cols() const override { return parts.front().cols(); }
+  int64_t bytes() const override { return BytesOf(parts); }
+};
+struct RefExperts : ExpertWeights {
+  std::vector<Parts> experts;
+  int64_t num_experts() const override { return static_cast<int64_t>(experts.size()); }
+  int64_t rows() const override { return RowsOf(experts.front()); }
+  int64_t cols() const override { return experts.front().front().cols(); }
+  int64_t bytes() const override {
+    int64_t n = 0;
+    for (const Parts& parts : experts) n += BytesOf(parts);
+    return n;
+  }
 };
 struct RefTable : TableWeights {
   DecodedMatrix m;
@@ -48,20 +73,12 @@ struct RefTable : TableWeights {
   int64_t cols() const override { return m.cols; }
   int64_t bytes() const override { return m.bytes(); }
 };
-template <typename Base>
-struct RefMany : Base {
+struct RefHeads : HeadWeights {
   std::vector<DecodedMatrix> items;
+  int64_t num_heads() const override { return static_cast<int64_t>(items.size()); }
   int64_t rows() const override { return items.front().rows; }
   int64_t cols() const override { return items.front().cols; }
-  int64_t bytes() const override {
-    return items.front().bytes() * static_cast<int64_t>(items.size());
-  }
-};
-struct RefExperts : RefMany<ExpertWeights> {
-  int64_t num_experts() const override { return static_cast<int64_t>(items.size()); }
-};
-struct RefHeads : RefMany<HeadWeights> {
-  int64_t num_heads() const override { return static_cast<int64_t>(items.size()); }
+  int64_t bytes() const override { return items.front().bytes() * num_heads(); }
 };
 
 class RefBackend : public Backend {
@@ -76,19 +93,20 @@ class RefBackend : public Backend {
   }
   Status CopyToHost(const Tensor& src, void* h) override { return host::CopyToHostHost(src, h); }
 
-  Result<std::unique_ptr<LinearWeights>> LoadLinear(std::span<const StoredMatrix> parts) override {
+  Result<std::unique_ptr<LinearWeights>> LoadLinear(std::span<const StoredMatrix> parts,
+                                                    LoadAs as) override {
     QUERN_TRY(ValidateParts(parts));
     auto w = std::make_unique<RefLinear>();
-    for (const StoredMatrix& part : parts) w->m.Append(part);
+    for (const StoredMatrix& part : parts) w->parts.emplace_back(part, as);
     return std::unique_ptr<LinearWeights>(std::move(w));
   }
   Result<std::unique_ptr<ExpertWeights>> LoadExperts(
-      std::span<const std::span<const StoredMatrix>> experts) override {
+      std::span<const std::span<const StoredMatrix>> experts, LoadAs as) override {
     QUERN_TRY(ValidateExperts(experts));
     auto w = std::make_unique<RefExperts>();
     for (auto parts : experts) {
-      w->items.emplace_back();
-      for (const StoredMatrix& part : parts) w->items.back().Append(part);
+      w->experts.emplace_back();
+      for (const StoredMatrix& part : parts) w->experts.back().emplace_back(part, as);
     }
     return std::unique_ptr<ExpertWeights>(std::move(w));
   }
@@ -120,15 +138,17 @@ class RefBackend : public Backend {
     w->m.Append(stored);
     return std::unique_ptr<TableWeights>(std::move(w));
   }
-  ComputeChoice Choose(WeightFormat format) const override {
-    return {fmt::format("{} -> f32", WeightFormatName(format)), "plain loops", 4.0};
+  ComputeChoice Choose(WeightFormat format, LoadAs as) const override {
+    const ComputeFormat compute = ComputeFormatOf(format, as);
+    const bool ints = compute == ComputeFormat::kInt8 || compute == ComputeFormat::kMxfp4Int8;
+    return {DescribeCompute(format, as), "plain loops", ints ? 1.0 + 4.0 / 32 : 4.0};
   }
 
   Status Linear(const LinearArgs& a) override {
     QUERN_TRY(Validate(a));
-    const DecodedMatrix& m = static_cast<const RefLinear&>(a.w).m;
-    for (int64_t t = 0; t < a.x.dim(0); ++t)
-      Product(m, a.x.dtype, RowVoid(a.x, t), a.y.dtype, RowVoid(a.y, t));
+    const Parts& parts = static_cast<const RefLinear&>(a.w).parts;
+    const ref::Int8Rows quantized = ref::QuantizeActivations(a.x);
+    for (int64_t t = 0; t < a.x.dim(0); ++t) StackedProduct(parts, a.x, quantized, t, a.y);
     return OkStatus();
   }
   Status HeadLinear(const HeadLinearArgs& a) override {
@@ -144,12 +164,13 @@ class RefBackend : public Backend {
   }
   Status MoeGemm(const MoeGemmArgs& a) override {
     QUERN_TRY(Validate(a));
-    const auto& items = static_cast<const RefExperts&>(a.w).items;
-    for (size_t e = 0; e < items.size(); ++e) {
+    const auto& experts = static_cast<const RefExperts&>(a.w).experts;
+    const ref::Int8Rows quantized = ref::QuantizeActivations(a.x);
+    for (size_t e = 0; e < experts.size(); ++e) {
       const int64_t i = static_cast<int64_t>(e);
       for (int64_t r = host::I32(a.routes.offsets, i); r < host::I32(a.routes.offsets, i + 1);
            ++r) {
-        Product(items[e], a.x.dtype, RowVoid(a.x, r), a.y.dtype, RowVoid(a.y, r));
+        StackedProduct(experts[e], a.x, quantized, r, a.y);
       }
     }
     return OkStatus();
@@ -189,6 +210,16 @@ class RefBackend : public Backend {
     QUERN_TRY(Validate(args));
     op(args);
     return OkStatus();
+  }
+  // Row t of x against all parts.
+  static void StackedProduct(const Parts& parts, const Tensor& x, const ref::Int8Rows& quantized,
+                             int64_t t, const Tensor& y) {
+    int64_t column = 0;
+    for (const ref::RefMatrix& m : parts) {
+      for (int64_t r = 0; r < m.rows(); ++r, ++column) {
+        StoreF32(y.dtype, RowVoid(y, t), column, m.Dot(r, x.dtype, RowVoid(x, t), quantized, t));
+      }
+    }
   }
   static void Product(const DecodedMatrix& m, Dtype x_type, const void* x, Dtype y_type, void* y) {
     for (int64_t r = 0; r < m.rows; ++r) StoreF32(y_type, y, r, m.Dot(x_type, x, r));
