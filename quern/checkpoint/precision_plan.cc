@@ -300,9 +300,9 @@ void Resolver::ReportMissing(const std::vector<ExpectedTensor>& expected) {
 void Resolver::AddNotes() {
   if (const std::string activations = dialect_.activations(); !activations.empty()) {
     plan_.notes.push_back(
-        fmt::format("the checkpoint asks for quantized activations ({}); quern keeps activations "
-                    "as they are, which is "
-                    "more accurate and gives other bits than engines that quantize them",
+        fmt::format("the checkpoint asks for quantized activations ({}); quern multiplies MXFP4 "
+                    "experts with int8 activations (--expert-activations) and keeps them as they "
+                    "are elsewhere, which is more accurate and gives other bits",
                     activations));
   }
   if (stored_.num_unused_companions() > 0) {

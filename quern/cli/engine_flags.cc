@@ -4,6 +4,36 @@
 
 namespace quern::cli {
 
+void AddComputeFlags(CLI::App& command, ComputeFlags& flags) {
+  const std::string group = "Number formats";
+  command
+      .add_option("--dense-format", flags.dense_format,
+                  "Weights outside the routed experts: stored (as the file has them), int8 (groups "
+                  "of 32, times int8 activations), fp8 (unquantized ones made FP8). The router and "
+                  "kv_b_proj stay as stored")
+      ->check(CLI::IsMember({"stored", "int8", "fp8"}))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--expert-activations", flags.expert_activations,
+                  "What routed experts multiply: auto (int8 where they are MXFP4), bf16 (the "
+                  "activations as they are), int8")
+      ->check(CLI::IsMember({"auto", "bf16", "int8"}))
+      ->capture_default_str()
+      ->group(group);
+}
+
+model::ComputeOptions ToComputeOptions(const ComputeFlags& flags) {
+  using model::DenseFormat;
+  using model::ExpertActivations;
+  return {.dense_format = flags.dense_format == "int8"  ? DenseFormat::kInt8
+                          : flags.dense_format == "fp8" ? DenseFormat::kFp8
+                                                        : DenseFormat::kStored,
+          .expert_activations = flags.expert_activations == "bf16"   ? ExpertActivations::kBf16
+                                : flags.expert_activations == "int8" ? ExpertActivations::kInt8
+                                                                     : ExpertActivations::kAuto};
+}
+
 void AddEngineFlags(CLI::App& command, EngineFlags& flags) {
   const std::string group = "Engine";
   command

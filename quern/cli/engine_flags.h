@@ -7,8 +7,17 @@
 
 #include "quern/base/status.h"
 #include "quern/engine/engine.h"
+#include "quern/model/model.h"
 
 namespace quern::cli {
+
+// How weights are multiplied: flags of every command that loads or inspects a model.
+struct ComputeFlags {
+  std::string dense_format = "stored";
+  std::string expert_activations = "auto";
+};
+void AddComputeFlags(CLI::App& command, ComputeFlags& flags);
+model::ComputeOptions ToComputeOptions(const ComputeFlags& flags);
 
 struct EngineFlags {
   int64_t max_model_len = 0;  // 0: what the model and the cache allow

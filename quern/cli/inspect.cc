@@ -1,12 +1,12 @@
 #include "quern/cli/inspect.h"
 
 #include <cstdio>
-#include <map>
 #include <memory>
 
 #include "quern/backend/cpu/cpu_backend.h"
 #include "quern/cli/inspect_report.h"
 #include "quern/cli/session.h"
+#include "quern/model/load_choice.h"
 
 namespace quern::cli {
 namespace {
@@ -15,11 +15,9 @@ Status RunInspect(const InspectOptions& options) {
   QUERN_TRY(CheckModelPath(options.model));
   // Asked for formats only: it gets no weights, so one thread is enough.
   const std::unique_ptr<backend::Backend> backend = backend::CreateCpuBackend(1);
-  std::map<WeightFormat, backend::ComputeChoice> choices;
-  const ChooseCompute choose = [&](WeightFormat format) {
-    const auto [it, fresh] = choices.try_emplace(format);
-    if (fresh) it->second = backend->Choose(format);
-    return it->second;
+  const model::ComputeOptions compute = ToComputeOptions(options.compute);
+  const ChooseCompute choose = [&](const checkpoint::ResolvedTensor& tensor) {
+    return backend->Choose(tensor.format, model::LoadChoice(tensor, compute));
   };
   const InspectReport report = MakeInspectReport(options, choose);
   if (options.json) {
@@ -57,6 +55,7 @@ void AddInspectCommand(CLI::App& app, CommandResult& result) {
       ->add_option("--memory-gb", options->memory_gb,
                    "Plan for a machine with this much memory, in GB (default: this one)")
       ->check(CLI::Range(0.001, 1e9));
+  AddComputeFlags(*command, options->compute);
   command->callback([options, &result] { result.status = RunInspect(*options); });
 }
 

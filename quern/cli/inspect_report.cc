@@ -50,11 +50,10 @@ uint64_t MemoryBytes(const ResolvedTensor& tensor, const backend::ComputeChoice&
 
 void AddGroups(InspectReport& report, const ChooseCompute& choose) {
   struct Key {
-    std::string group, format, field;
-    bool matrix;
+    std::string group, format, field, compute;
     bool operator<(const Key& o) const {
-      return std::tie(group, format, field, matrix) <
-             std::tie(o.group, o.format, o.field, o.matrix);
+      return std::tie(group, format, field, compute) <
+             std::tie(o.group, o.format, o.field, o.compute);
     }
   };
   std::map<Key, size_t> index;
@@ -63,7 +62,7 @@ void AddGroups(InspectReport& report, const ChooseCompute& choose) {
     if (tensor.weight == nullptr) continue;
     const std::string format(WeightFormatName(tensor.format));
     const backend::ComputeChoice compute = ComputeOf(tensor, choose);
-    const Key key{tensor.expected.group, format, RuleField(tensor.rule), !compute.kernel.empty()};
+    const Key key{tensor.expected.group, format, RuleField(tensor.rule), compute.compute_format};
     const auto [it, fresh] = index.emplace(key, report.groups.size());
     if (fresh) {
       report.groups.push_back(
@@ -109,7 +108,7 @@ void PlanMemory(InspectReport& report, double memory_gb) {
 backend::ComputeChoice ComputeOf(const ResolvedTensor& tensor, const ChooseCompute& choose) {
   const bool table = tensor.expected.name == "model.embed_tokens.weight";
   if (tensor.expected.shape.size() != 2 || table) return {};
-  return choose(tensor.format);
+  return choose(tensor);
 }
 
 InspectReport MakeInspectReport(const InspectOptions& options, const ChooseCompute& choose) {

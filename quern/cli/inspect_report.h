@@ -13,6 +13,7 @@
 #include "quern/checkpoint/config.h"
 #include "quern/checkpoint/precision_plan.h"
 #include "quern/checkpoint/problems.h"
+#include "quern/cli/engine_flags.h"
 
 namespace quern::cli {
 
@@ -56,10 +57,12 @@ struct InspectOptions {
   bool strict = false;
   bool trust_signatures = false;
   double memory_gb = 0;  // 0: this machine's
+  ComputeFlags compute;
 };
 
-// How the backend computes with a stored format (backend::Backend::Choose).
-using ChooseCompute = std::function<backend::ComputeChoice(WeightFormat)>;
+// How the backend computes with a tensor, under the command's flags (model::LoadChoice and
+// backend::Backend::Choose).
+using ChooseCompute = std::function<backend::ComputeChoice(const checkpoint::ResolvedTensor&)>;
 
 InspectReport MakeInspectReport(const InspectOptions& options, const ChooseCompute& choose);
 

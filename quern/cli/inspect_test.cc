@@ -20,10 +20,11 @@ using testing::Layout;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-const ChooseCompute kChoose = [](WeightFormat format) {
-  return backend::ComputeChoice{.compute_format = std::string(WeightFormatName(format)) + " x bf16",
-                                .kernel = "gemm",
-                                .bytes_per_weight = 2};
+const ChooseCompute kChoose = [](const checkpoint::ResolvedTensor& tensor) {
+  return backend::ComputeChoice{
+      .compute_format = std::string(WeightFormatName(tensor.format)) + " x bf16",
+      .kernel = "gemm",
+      .bytes_per_weight = 2};
 };
 
 std::string WriteModel(Layout layout) {

@@ -78,6 +78,7 @@ void AddSessionOptions(CLI::App& command, SessionOptions& options) {
   command.add_flag("--strict", options.strict, "Take warnings about the checkpoint as errors");
   command.add_flag("--trust-signatures", options.trust_signatures,
                    "Where quantization_config and a tensor's stored form disagree, go by the form");
+  AddComputeFlags(command, options.compute);
   AddEngineFlags(command, options.engine);
 }
 
@@ -180,6 +181,7 @@ Status Session::LoadWeights(const SessionOptions& options) {
   load.strict = options.strict;
   load.trust_signatures = options.trust_signatures;
   load.latent_norm_eps = options.latent_norm_eps;
+  load.compute = ToComputeOptions(options.compute);
   std::vector<std::string> warnings;
   {
     ProgressBar bar("Loading " + name_);

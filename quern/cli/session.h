@@ -25,6 +25,7 @@ struct SessionOptions {
   std::string model;
   int threads = 0;  // 0: as many as this process may use
   EngineFlags engine;
+  ComputeFlags compute;
   std::optional<float> latent_norm_eps;
   bool strict = false;
   bool trust_signatures = false;

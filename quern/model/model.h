@@ -118,11 +118,28 @@ class Model {
   std::string fingerprint_;
 };
 
+// How weights and activations are multiplied; docs/formats/compute.md has formulas and errors.
+enum class DenseFormat {
+  kStored,  // weights as stored, activations in their own type
+  kInt8,    // int8 groups of 32, made at load where the file has none, times int8 activations
+  kFp8,     // unquantized weights made FP8
+};
+enum class ExpertActivations {
+  kAuto,  // int8 where the experts are MXFP4
+  kBf16,  // in the activations' own type
+  kInt8,  // an error where the experts are not MXFP4
+};
+struct ComputeOptions {
+  DenseFormat dense_format = DenseFormat::kStored;  // of Linear modules outside the routed experts
+  ExpertActivations expert_activations = ExpertActivations::kAuto;
+};
+
 struct LoadOptions {
   bool strict = false;  // warnings about the checkpoint are errors
   bool trust_signatures =
       false;  // take a tensor's stored format where the dialect's rules say otherwise
   std::optional<float> latent_norm_eps;  // overrides ModelConfig::latent_norm_eps
+  ComputeOptions compute;
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
 };
 

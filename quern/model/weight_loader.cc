@@ -1,5 +1,9 @@
 #include "quern/model/weight_loader.h"
 
+#include "quern/backend/ops/load.h"
+#include "quern/base/log.h"
+#include "quern/model/load_choice.h"
+
 namespace quern::model {
 
 using checkpoint::ResolvedTensor;
@@ -23,6 +27,14 @@ void WeightLoader::Done(const ResolvedTensor& tensor) {
   if (options_.progress) options_.progress(done_bytes_, total_bytes_);
 }
 
+void WeightLoader::LogError(const ResolvedTensor& tensor, backend::LoadAs as) const {
+  if (!spdlog::should_log(spdlog::level::debug)) return;
+  const std::optional<double> error = backend::LoadError(tensor.matrix, as);
+  if (!error) return;
+  log::debug("{}: {}, relative RMS error of the weights {:.3e}", tensor.expected.name,
+             backend::DescribeCompute(tensor.format, as), *error);
+}
+
 Result<std::unique_ptr<backend::LinearWeights>> WeightLoader::Linear(
     const std::vector<std::string>& modules) {
   std::vector<StoredMatrix> parts;
@@ -32,8 +44,12 @@ Result<std::unique_ptr<backend::LinearWeights>> WeightLoader::Linear(
     tensors.push_back(t);
     parts.push_back(t->matrix);
   }
-  QUERN_ASSIGN(std::unique_ptr<backend::LinearWeights> w, backend_.LoadLinear(parts));
-  for (const ResolvedTensor* t : tensors) Done(*t);
+  const backend::LoadAs as = LoadChoice(*tensors.front(), options_.compute);
+  QUERN_ASSIGN(std::unique_ptr<backend::LinearWeights> w, backend_.LoadLinear(parts, as));
+  for (const ResolvedTensor* t : tensors) {
+    LogError(*t, as);
+    Done(*t);
+  }
   weight_bytes_ += w->bytes();
   return w;
 }
@@ -46,15 +62,21 @@ Result<std::unique_ptr<backend::ExpertWeights>> WeightLoader::Experts(
     for (const std::string& part : parts) {
       QUERN_ASSIGN(const ResolvedTensor* t,
                    Find(fmt::format("{}experts.{}.{}.weight", prefix, e, part)));
+      QUERN_TRY(CheckLoadChoice(*t, options_.compute));
       tensors.push_back(t);
       matrices.push_back(t->matrix);
     }
+  }
+  // One compute format for all experts of a layer: int8 only when each of them allows it.
+  backend::LoadAs as = backend::LoadAs::kInt8;
+  for (const ResolvedTensor* t : tensors) {
+    if (LoadChoice(*t, options_.compute) != as) as = backend::LoadAs::kStored;
   }
   std::vector<std::span<const StoredMatrix>> experts;
   for (size_t e = 0; e < static_cast<size_t>(num_experts); ++e) {
     experts.emplace_back(matrices.data() + e * parts.size(), parts.size());
   }
-  QUERN_ASSIGN(std::unique_ptr<backend::ExpertWeights> w, backend_.LoadExperts(experts));
+  QUERN_ASSIGN(std::unique_ptr<backend::ExpertWeights> w, backend_.LoadExperts(experts, as));
   for (const ResolvedTensor* t : tensors) Done(*t);
   weight_bytes_ += w->bytes();
   return w;

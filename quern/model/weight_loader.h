@@ -25,7 +25,8 @@ class WeightLoader {
   WeightLoader(const checkpoint::Checkpoint& checkpoint, const checkpoint::PrecisionPlan& plan,
                backend::Backend& backend, const LoadOptions& options);
 
-  // Rows of several modules stacked: {"..q_a_proj", "..kv_a_proj_with_mqa"}.
+  // Rows of several modules stacked: {"..q_a_proj", "..kv_a_proj_with_mqa"}. All of them are of one
+  // kind for LoadChoice. Weights made in another format than stored: their error is logged (debug).
   Result<std::unique_ptr<backend::LinearWeights>> Linear(const std::vector<std::string>& modules);
   // Expert e stacks prefix + "experts.e." + part for each part.
   Result<std::unique_ptr<backend::ExpertWeights>> Experts(const std::string& prefix,
@@ -44,6 +45,7 @@ class WeightLoader {
  private:
   Result<const checkpoint::ResolvedTensor*> Find(const std::string& name) const;
   void Done(const checkpoint::ResolvedTensor& tensor);
+  void LogError(const checkpoint::ResolvedTensor& tensor, backend::LoadAs as) const;
 
   const checkpoint::Checkpoint& checkpoint_;
   const checkpoint::PrecisionPlan& plan_;

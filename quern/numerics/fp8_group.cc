@@ -25,4 +25,8 @@ void EncodeFp8Row(const float* values, int64_t cols, uint8_t* codes, float* scal
   }
 }
 
+void DecodeFp8Row(const uint8_t* codes, const float* scales, int64_t cols, float* out) {
+  for (int64_t k = 0; k < cols; ++k) out[k] = E4M3ToF32(codes[k]) * scales[k / kFp8Group];
+}
+
 }  // namespace quern

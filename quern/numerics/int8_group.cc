@@ -15,7 +15,7 @@ float QuantizeInt8Group(const float* values, int64_t n, bool bf16_scale, int8_t*
     finite = finite && std::isfinite(values[i]);
     amax = std::max(amax, std::fabs(values[i]));
   }
-  std::fill(codes, codes + n, int8_t{0});
+  for (int64_t i = 0; i < n; ++i) codes[i] = 0;
   if (!finite) return std::numeric_limits<float>::quiet_NaN();
   float scale = amax / 127.0f;
   if (bf16_scale) scale = Bf16ToF32(F32ToBf16(scale));

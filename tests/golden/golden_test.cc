@@ -67,6 +67,8 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(made.ok()) << made.ToString();
     model::LoadOptions options;
     options.latent_norm_eps = golden_.latent_norm_eps;
+    // transformers multiplies decoded weights with activations in the model's type.
+    options.compute.expert_activations = model::ExpertActivations::kBf16;
     std::vector<std::string> warnings;
     auto loaded = model::LoadModel(path_, *backend_, options, warnings);
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();

@@ -18,11 +18,15 @@ struct Case {
   const char* preset;
   testing::Layout layout;
   const char* name;
+  model::ComputeOptions compute = {};
 };
 
-std::unique_ptr<model::Model> Load(const std::string& path, backend::Backend& be) {
+std::unique_ptr<model::Model> Load(const std::string& path, backend::Backend& be,
+                                   const model::ComputeOptions& compute = {}) {
+  model::LoadOptions options;
+  options.compute = compute;
   std::vector<std::string> warnings;
-  auto model = model::LoadModel(path, be, {}, warnings);
+  auto model = model::LoadModel(path, be, options, warnings);
   QUERN_CHECK(model.ok(), "{}", model.status().ToString());
   return std::move(model).value();
 }
@@ -37,7 +41,7 @@ class ModelTest : public ::testing::TestWithParam<Case> {
     const Status written = testing::WriteCheckpoint(path_, spec);
     ASSERT_TRUE(written.ok()) << written.ToString();
     cpu_ = backend::CreateCpuBackend(2);
-    model_ = Load(path_, *cpu_);
+    model_ = Load(path_, *cpu_, GetParam().compute);
     // Past index_topk (16 in the presets), over two pages.
     tokens_ = MakeTokens(90, model_->config().vocab_size, 7);
   }
@@ -50,7 +54,7 @@ class ModelTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(ModelTest, CpuEqualsReferenceBitForBit) {
   const auto ref = backend::CreateRefBackend();
-  const auto ref_model = Load(path_, *ref);
+  const auto ref_model = Load(path_, *ref, GetParam().compute);
   EXPECT_EQ(ModelRunner(*model_, 4).Run(tokens_, 90), ModelRunner(*ref_model, 4).Run(tokens_, 90));
 }
 
@@ -64,7 +68,8 @@ TEST_P(ModelTest, ThreadsDoNotMatter) {
   const std::vector<float> two = ModelRunner(*model_, 4).Run(tokens_, 30);
   for (int threads : {1, 3}) {
     const auto be = backend::CreateCpuBackend(threads);
-    EXPECT_EQ(ModelRunner(*Load(path_, *be), 4).Run(tokens_, 30), two) << threads;
+    EXPECT_EQ(ModelRunner(*Load(path_, *be, GetParam().compute), 4).Run(tokens_, 30), two)
+        << threads;
   }
 }
 
@@ -85,6 +90,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"tiny-dsa", testing::Layout::kBf16, "dsa_bf16"},
                       Case{"tiny-dsa", testing::Layout::kFp8Block, "dsa_fp8_block"},
                       Case{"tiny-dsa", testing::Layout::kQuarkMxfp4, "dsa_quark_mxfp4"},
+                      Case{"tiny-dsa",
+                           testing::Layout::kQuarkMxfp4,
+                           "dsa_quark_mxfp4_bf16",
+                           {.expert_activations = model::ExpertActivations::kBf16}},
+                      Case{"tiny-dsa",
+                           testing::Layout::kQuarkMxfp4,
+                           "dsa_quark_mxfp4_int8",
+                           {.dense_format = model::DenseFormat::kInt8}},
+                      Case{"tiny-lite",
+                           testing::Layout::kBf16,
+                           "lite_bf16_fp8",
+                           {.dense_format = model::DenseFormat::kFp8}},
                       Case{"tiny-dsa", testing::Layout::kModeloptNvfp4, "dsa_modelopt_nvfp4"},
                       Case{"tiny-edge", testing::Layout::kFp8Block, "edge_fp8_block"},
                       Case{"tiny-lite", testing::Layout::kBf16, "lite_bf16"},

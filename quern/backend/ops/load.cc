@@ -1,5 +1,11 @@
 #include "quern/backend/ops/load.h"
 
+#include <cmath>
+#include <vector>
+
+#include "quern/numerics/fp8_group.h"
+#include "quern/numerics/int8_group.h"
+
 namespace quern::backend {
 namespace {
 
@@ -34,6 +40,33 @@ std::string DescribeCompute(WeightFormat format, LoadAs as) {
       break;
   }
   return fmt::format("{} x activation", name);
+}
+
+std::optional<double> LoadError(const StoredMatrix& m, LoadAs as) {
+  const ComputeFormat format = ComputeFormatOf(m.format, as);
+  if (format != ComputeFormat::kInt8 && format != ComputeFormat::kFp8) return std::nullopt;
+  std::vector<float> row(static_cast<size_t>(m.cols)), made(row.size());
+  std::vector<int8_t> ints(row.size());
+  std::vector<uint16_t> int_scales((row.size() + kInt8Group - 1) / kInt8Group);
+  std::vector<uint8_t> codes(row.size());
+  std::vector<float> scales((row.size() + kFp8Group - 1) / kFp8Group);
+  double error = 0, square = 0;
+  for (int64_t r = 0; r < m.rows; ++r) {
+    DecodeRow(m, r, row.data());
+    if (format == ComputeFormat::kInt8) {
+      EncodeInt8Row(row.data(), m.cols, ints.data(), int_scales.data());
+      DecodeInt8Row(ints.data(), int_scales.data(), m.cols, made.data());
+    } else {
+      EncodeFp8Row(row.data(), m.cols, codes.data(), scales.data());
+      DecodeFp8Row(codes.data(), scales.data(), m.cols, made.data());
+    }
+    for (size_t k = 0; k < row.size(); ++k) {
+      const double d = static_cast<double>(made[k]) - static_cast<double>(row[k]);
+      error += d * d;
+      square += static_cast<double>(row[k]) * static_cast<double>(row[k]);
+    }
+  }
+  return square > 0 ? std::sqrt(error / square) : 0.0;
 }
 
 Status ValidateStored(const StoredMatrix& m) {

@@ -2,6 +2,7 @@
 // repacks them. Shared by all backends. Checks return kInvalidArgument.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -17,6 +18,10 @@ namespace quern::backend {
 ComputeFormat ComputeFormatOf(WeightFormat format, LoadAs as);
 // "mxfp4 x int8", "bf16 as int8 x int8", "bf16 as fp8 x activation", "fp8_block x activation".
 std::string DescribeCompute(WeightFormat format, LoadAs as);
+
+// Root mean square error of the weights that loading makes, relative to theirs; nothing where they
+// stay as stored. Reads the whole matrix.
+std::optional<double> LoadError(const StoredMatrix& m, LoadAs as);
 
 // Has elements, whole FP4 groups, and the scales its format needs.
 Status ValidateStored(const StoredMatrix& m);

@@ -211,12 +211,12 @@ RoutesCase RoutesOf(const std::vector<int32_t>& rows_per_expert) {
 const std::vector<int32_t> kRowsPerExpert[] = {
     {1, 0, 0, 1}, {0, 0, 0, 0}, {3, 0, 17, 5}, {0, 97, 13, 96}, {12, 2, 4, 200}};
 
-TEST(MoeGemmTest, EqualsTheReferenceBitForBit) {
+void ExpectMoeGemmMatches(LoadAs as) {
   Rng rng(3);
   for (WeightFormat format : kAllFormats) {
     for (int64_t k : {32, 288}) {
       const ExpertsCase experts(format, 4, 20, 7, k, rng);
-      const auto ref_w = experts.Load(Ref()), cpu_w = experts.Load(Cpu(1));
+      const auto ref_w = experts.Load(Ref(), as), cpu_w = experts.Load(Cpu(1), as);
       for (const auto& rows_per_expert : kRowsPerExpert) {
         RoutesCase routes = RoutesOf(rows_per_expert);
         const int64_t rows = routes.tokens.size();
@@ -236,6 +236,9 @@ TEST(MoeGemmTest, EqualsTheReferenceBitForBit) {
     }
   }
 }
+
+TEST(MoeGemmTest, EqualsTheReferenceBitForBit) { ExpectMoeGemmMatches(LoadAs::kStored); }
+TEST(MoeGemmTest, Int8EqualsTheReferenceBitForBit) { ExpectMoeGemmMatches(LoadAs::kInt8); }
 
 TEST(MoeGemmTest, ARowHasTheSameBitsAloneAndInABatch) {
   Rng rng(4);

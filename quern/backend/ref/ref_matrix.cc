@@ -6,7 +6,6 @@
 #include "quern/backend/ops/load.h"
 #include "quern/numerics/bf16.h"
 #include "quern/numerics/e2m1.h"
-#include "quern/numerics/e4m3.h"
 #include "quern/numerics/fp8_group.h"
 #include "quern/numerics/int8_group.h"
 
@@ -18,9 +17,7 @@ void ThroughFp8(float* row, int64_t cols) {
   std::vector<uint8_t> codes(static_cast<size_t>(cols));
   std::vector<float> scales(static_cast<size_t>((cols + kFp8Group - 1) / kFp8Group));
   EncodeFp8Row(row, cols, codes.data(), scales.data());
-  for (int64_t k = 0; k < cols; ++k) {
-    row[k] = E4M3ToF32(codes[static_cast<size_t>(k)]) * scales[static_cast<size_t>(k / kFp8Group)];
-  }
+  DecodeFp8Row(codes.data(), scales.data(), cols, row);
 }
 
 void AppendInt8(const float* row, Int8Rows& out) {
