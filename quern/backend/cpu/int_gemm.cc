@@ -39,7 +39,7 @@ void IntItem(const IntGemmTask& task, int64_t item, uint8_t* scratch) {
   const int64_t first = item * kIntItemPanels;
   const int64_t end = HWY_MIN(first + kIntItemPanels, w.panels());
   if (w.codes == IntCodes::kInt8) return PackedItem<Source::kInt8>(task, first, end);
-  if (task.tiles.size() == 1) return PackedItem<Source::kE2M1>(task, first, end);
+  if (QUERN_DOT_VNNI || task.tiles.size() == 1) return PackedItem<Source::kE2M1>(task, first, end);
   // Several tiles: decode once, a panel at a time.
   for (int64_t p = first; p < end; ++p) {
     DecodeInts(w.panel(p), w.groups(), scratch);
