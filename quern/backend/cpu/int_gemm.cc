@@ -17,7 +17,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <Source kSource>
 void TileToY(const IntGemmTask& task, const IntTile& tile, int64_t panel, const uint8_t* w) {
   HWY_ALIGN float c[kIntTileRows * kPanelRows];
-  IntTimesPanelUpTo<kSource, kIntTileRows>(tile.rows, w, task.x + tile.offset, task.w->groups(), c);
+  const bool fetch = kSource != Source::kDecoded && &tile == &task.tiles.front();
+  IntTimesPanelUpTo<kSource, kIntTileRows>(tile.rows, w, task.x + tile.offset, task.w->groups(),
+                                           fetch, c);
   const int64_t column = panel * kPanelRows, cols = HWY_MIN(kPanelRows, task.w->rows - column);
   for (int64_t m = 0; m < tile.rows; ++m) {
     const int64_t at = (tile.first_row + m) * task.y_stride + column;
@@ -26,7 +28,7 @@ void TileToY(const IntGemmTask& task, const IntTile& tile, int64_t panel, const 
   }
 }
 
-// Weights as packed: each is read from memory once per tile.
+// Weights as packed: from memory for the first tile, from the L2 cache for the others.
 template <Source kSource>
 HWY_INLINE void PackedItem(const IntGemmTask& task, int64_t first, int64_t end) {
   for (const IntTile& tile : task.tiles) {

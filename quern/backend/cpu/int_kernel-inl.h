@@ -6,6 +6,7 @@
 #define QUERN_BACKEND_CPU_INT_KERNEL_INL_H_
 #endif
 
+#include "hwy/cache_control.h"
 #include "quern/backend/cpu/int_dot-inl.h"
 #include "quern/backend/cpu/int_tiles.h"
 
@@ -112,12 +113,18 @@ HWY_INLINE void GroupDots(const uint8_t* codes, const uint8_t* x, size_t v, VI* 
 #endif
 }
 
+// How far ahead of use weights are fetched: 100 ns at 30 GB/s. One row needs no help: out-of-order
+// execution sees enough groups ahead. With more rows it sees fewer, and waits for memory: 1.4x at 2
+// rows, 1.6x at 8, measured on a Zen 4.
+inline constexpr int64_t kPrefetchBytes = 3072;
+
 // c[m][lane] = sum over groups, ascending, of dot * (x scale * w scale), by one fma each: what
 // ops/linear.h says, whatever the tile.
 //   w  a panel of `groups` groups   x  a tile of kRows rows   c  [kRows][16]
+//   fetch  w comes from memory, not from a cache
 template <Source kSource, int kRows>
 HWY_INLINE void IntTimesPanel(const uint8_t* HWY_RESTRICT w, const uint8_t* HWY_RESTRICT x,
-                              int64_t groups, float* HWY_RESTRICT c) {
+                              int64_t groups, bool fetch, float* HWY_RESTRICT c) {
   using S = SourceOf<kSource>;
   const DF d;
   VF acc[kRows][kVecs];
@@ -128,6 +135,11 @@ HWY_INLINE void IntTimesPanel(const uint8_t* HWY_RESTRICT w, const uint8_t* HWY_
     const int64_t n = HWY_MIN(left, kScaleBlock);
     const uint8_t* scales = w + n * S::kCodeBytes;
     for (int64_t i = 0; i < n; ++i, x += TileGroupBytes(kRows)) {
+      if (kRows > 1 && fetch) {
+        QUERN_UNROLL for (int64_t line = 0; line < S::kCodeBytes; line += 64) {
+          hwy::Prefetch(w + i * S::kCodeBytes + line + kPrefetchBytes);
+        }
+      }
       const auto* x_scales = reinterpret_cast<const float*>(x + kRows * 32);
       QUERN_UNROLL for (size_t v = 0; v < kVecs; ++v) {
         VI sums[kRows];
@@ -153,9 +165,9 @@ HWY_INLINE void IntTimesPanel(const uint8_t* HWY_RESTRICT w, const uint8_t* HWY_
 // rows <= kRows.
 template <Source kSource, int kRows>
 HWY_INLINE void IntTimesPanelUpTo(int64_t rows, const uint8_t* w, const uint8_t* x, int64_t groups,
-                                  float* c) {
-  if (rows == kRows) return IntTimesPanel<kSource, kRows>(w, x, groups, c);
-  if constexpr (kRows > 1) IntTimesPanelUpTo<kSource, kRows - 1>(rows, w, x, groups, c);
+                                  bool fetch, float* c) {
+  if (rows == kRows) return IntTimesPanel<kSource, kRows>(w, x, groups, fetch, c);
+  if constexpr (kRows > 1) IntTimesPanelUpTo<kSource, kRows - 1>(rows, w, x, groups, fetch, c);
 }
 
 // An E2M1 panel as kDecoded.
