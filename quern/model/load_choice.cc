@@ -1,5 +1,8 @@
 #include "quern/model/load_choice.h"
 
+#include "quern/backend/ops/load.h"
+#include "quern/base/hash.h"
+
 namespace quern::model {
 namespace {
 
@@ -29,6 +32,21 @@ LoadAs LoadChoice(const ResolvedTensor& tensor, const ComputeOptions& options) {
       break;
   }
   return LoadAs::kStored;
+}
+
+std::string FingerprintOf(const std::string& checkpoint, const checkpoint::PrecisionPlan& plan,
+                          const ComputeOptions& options) {
+  Fnv1a hash;
+  bool as_stored = true;
+  for (const ResolvedTensor& tensor : plan.tensors) {
+    const LoadAs as = LoadChoice(tensor, options);
+    if (backend::ComputeFormatOf(tensor.format, as) == backend::ComputeFormat::kStored) continue;
+    as_stored = false;
+    hash.Add(tensor.expected.name);
+    hash.Add(backend::DescribeCompute(tensor.format, as));
+  }
+  if (as_stored) return checkpoint;
+  return fmt::format("{}-{:08x}", checkpoint, hash.value() >> 32);
 }
 
 Status CheckLoadChoice(const ResolvedTensor& tensor, const ComputeOptions& options) {

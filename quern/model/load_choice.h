@@ -2,6 +2,8 @@
 // inspect`.
 #pragma once
 
+#include <string>
+
 #include "quern/backend/weights.h"
 #include "quern/checkpoint/precision_plan.h"
 #include "quern/model/model.h"
@@ -14,6 +16,12 @@ namespace quern::model {
 //   the router, the indexer's weights_proj, kv_b_proj, vectors and tables   kStored, always: the
 //     first two decide between near-ties; kv_b_proj is applied per head, its K half transposed
 backend::LoadAs LoadChoice(const checkpoint::ResolvedTensor& tensor, const ComputeOptions& options);
+
+// The checkpoint's fingerprint, and behind it 8 hexadecimal digits over how each tensor is computed
+// where that is not as stored: what makes other bits has another name, so that keys kept on disk
+// are not taken for it.
+std::string FingerprintOf(const std::string& checkpoint, const checkpoint::PrecisionPlan& plan,
+                          const ComputeOptions& options);
 
 // kInvalidArgument, with tensor and fix, when --expert-activations int8 was asked for an expert
 // whose stored format has no such product.

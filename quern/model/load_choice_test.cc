@@ -62,5 +62,15 @@ TEST(LoadChoice, DenseFormatLeavesOutWhatDecidesNearTies) {
   }
 }
 
+TEST(LoadChoice, FingerprintNamesWhatMakesOtherBits) {
+  checkpoint::PrecisionPlan plan;
+  plan.tensors = {kExpert, kShared};
+  const ComputeOptions stored = {.expert_activations = ExpertActivations::kBf16};
+  const ComputeOptions dense = {.dense_format = DenseFormat::kInt8};
+  EXPECT_EQ(FingerprintOf("0123", plan, stored), "0123");
+  EXPECT_THAT(FingerprintOf("0123", plan, {}), ::testing::StartsWith("0123-"));
+  EXPECT_NE(FingerprintOf("0123", plan, {}), FingerprintOf("0123", plan, dense));
+}
+
 }  // namespace
 }  // namespace quern::model

@@ -94,7 +94,8 @@ class Model {
   virtual const checkpoint::ModelConfig& config() const = 0;
   virtual backend::Backend& backend() const = 0;
   virtual int64_t weight_bytes() const = 0;  // in backend memory
-  // Names the weights (checkpoint/fingerprint.h); empty if nobody set it.
+  // Names the weights and how they are computed with (load_choice.h FingerprintOf); empty if nobody
+  // set it.
   const std::string& fingerprint() const { return fingerprint_; }
   void set_fingerprint(std::string fingerprint) { fingerprint_ = std::move(fingerprint); }
 

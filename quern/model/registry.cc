@@ -4,6 +4,7 @@
 #include "quern/checkpoint/precision_plan.h"
 #include "quern/model/expected_tensors.h"
 #include "quern/model/glm_moe_dsa.h"
+#include "quern/model/load_choice.h"
 
 namespace quern::model {
 
@@ -61,7 +62,8 @@ Result<std::unique_ptr<Model>> LoadModel(const std::string& path, backend::Backe
   QUERN_ASSIGN(const Row row, FindModel(config.model_type));
   WeightLoader loader(*checkpoint, plan, backend, options);
   QUERN_ASSIGN(std::unique_ptr<Model> model, row.load(config, loader, backend));
-  model->set_fingerprint(checkpoint::Fingerprint(*checkpoint));
+  model->set_fingerprint(
+      FingerprintOf(checkpoint::Fingerprint(*checkpoint), plan, options.compute));
   return model;
 }
 
