@@ -40,6 +40,7 @@ class CpuBackend : public Backend {
 
   std::string name() const override { return "cpu"; }
   int num_threads() const override { return pool_.num_threads(); }
+  int64_t bytes_read() const override { return bytes_read_; }
   Result<std::unique_ptr<Buffer>> Allocate(int64_t bytes) override {
     return host::AllocateHost(bytes);
   }
@@ -131,6 +132,7 @@ class CpuBackend : public Backend {
   Status Linear(const LinearArgs& a) override {
     QUERN_TRY(Validate(a));
     const auto& w = static_cast<const CpuLinear&>(a.w);
+    bytes_read_ += w.bytes();
     QUERN_ASSIGN(const Activations x, ToFloats(a.x));
     std::vector<GemmTask> tasks;
     int64_t first = 0;
@@ -145,6 +147,7 @@ class CpuBackend : public Backend {
   Status HeadLinear(const HeadLinearArgs& a) override {
     QUERN_TRY(Validate(a));
     const auto& w = static_cast<const CpuHeads&>(a.w);
+    bytes_read_ += w.bytes();
     std::vector<GemmTask> tasks;
     const int64_t tokens = a.x.dim(0), heads = w.num_heads(), cols = w.cols();
     QUERN_ASSIGN(float* x, activations_.Floats(tokens * heads * cols));
@@ -170,6 +173,7 @@ class CpuBackend : public Backend {
       int64_t first = 0;
       for (int64_t i = 0; i < w.parts_per_expert; ++i) {
         const PackedMatrix& part = w.parts[static_cast<size_t>(e * w.parts_per_expert + i)];
+        bytes_read_ += part.bytes();
         tasks.push_back({&part, x.data + begin * x.stride, x.stride, rows,
                          RowVoid(a.y.Columns(first, part.rows), begin), a.y.stride(0), a.y.dtype});
         first += part.rows;
@@ -323,12 +327,31 @@ class CpuBackend : public Backend {
     return OkStatus();
   }
 
+  // Keys of a row's whole context, once per sequence: its last row sees the most.
+  static int64_t ContextKeys(const BatchView& batch) {
+    const int64_t rows = batch.positions.dim(0);
+    int64_t keys = 0;
+    for (int64_t t = 0; t < rows; ++t) {
+      if (t + 1 == rows || I32(batch.sequences, t + 1) != I32(batch.sequences, t))
+        keys += I32(batch.positions, t) + 1;
+    }
+    return keys;
+  }
+
+  int64_t bytes_read_ = 0;
   ThreadPool pool_;
   GrowingBuffer activations_, workers_, scores_;
 };
 
 Status CpuBackend::MlaAttention(const MlaAttentionArgs& a) {
   QUERN_TRY(Validate(a));
+  int64_t keys = 0;
+  if (a.selection == nullptr) {
+    keys = ContextKeys(a.batch);
+  } else {
+    for (int64_t t = 0; t < a.q.dim(0); ++t) keys += I32(a.selection->counts, t);
+  }
+  bytes_read_ += keys * a.cache.dim(2) * DtypeBytes(a.cache.dtype);
   const int64_t panels = (a.q.dim(1) + 15) / 16;
   const int64_t floats = AttentionScratchFloats(a.q.dim(2), a.y.dim(2)) / 16 * 16;
   QUERN_ASSIGN(float* scratch, workers_.Floats(floats * pool_.num_threads()));
@@ -340,6 +363,7 @@ Status CpuBackend::MlaAttention(const MlaAttentionArgs& a) {
 
 Status CpuBackend::IndexSelect(const IndexSelectArgs& a) {
   QUERN_TRY(Validate(a));
+  bytes_read_ += ContextKeys(a.batch) * a.keys.dim(2) * DtypeBytes(a.keys.dtype);
   const int64_t tokens = a.q.dim(0), top_k = a.out.positions.dim(1);
   const int64_t panels = (a.q.dim(1) + 15) / 16;
   const int64_t floats = AttentionScratchFloats(a.q.dim(2) * panels + kPageTokens, 0) / 16 * 16;
