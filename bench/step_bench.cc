@@ -1,6 +1,5 @@
-// Whole forward passes of a random GLM-5-shaped model with MXFP4 experts, large enough (about 100
-// MB) that weights do not stay in the caches of most machines: decode steps of one sequence and of
-// several, and prefill chunks.
+// Whole forward passes of a random GLM-5-shaped model with MXFP4 experts: decode steps of one
+// sequence and of several, and prefill chunks.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -21,22 +20,6 @@ namespace fs = std::filesystem;
 constexpr int64_t kPagesEach = 40;  // 2560 positions a sequence
 constexpr int64_t kMaxSequences = 8;
 
-Json BenchConfig() {
-  Json config = testing::PresetConfig("tiny-dsa").value();
-  config["hidden_size"] = 1024;
-  config["q_lora_rank"] = 512;
-  config["kv_lora_rank"] = 256;
-  config["num_attention_heads"] = 16;
-  config["num_key_value_heads"] = 16;
-  config["intermediate_size"] = 4096;
-  config["moe_intermediate_size"] = 512;
-  config["n_routed_experts"] = 32;
-  config["num_experts_per_tok"] = 4;
-  config["index_topk"] = 512;
-  config["max_position_embeddings"] = 8192;
-  return config;
-}
-
 // Written and loaded once, kept for all benchmarks of the run.
 struct Loaded {
   std::unique_ptr<backend::Backend> backend = backend::CreateCpuBackend();
@@ -46,7 +29,7 @@ struct Loaded {
   Loaded() {
     const fs::path directory = fs::temp_directory_path() / "quern-step-bench";
     testing::CheckpointSpec spec;
-    spec.config = BenchConfig();
+    spec.config = testing::PresetConfig("mid-dsa").value();
     spec.layout = testing::LayoutFromName("quark-mxfp4").value();
     const Status written = testing::WriteCheckpoint(directory.string(), spec);
     QUERN_CHECK(written.ok(), "{}", written.ToString());

@@ -41,6 +41,11 @@ class Backend {
 
   virtual std::string name() const = 0;  // "cpu", "ref"
   virtual int num_threads() const = 0;
+  // Bytes of weights and keys that the ops so far could not do without reading: each matrix once
+  // per op, of the experts those with rows, each key once per sequence or once per row that chose
+  // it. Divided by time, the share of the memory's bandwidth that was put to use. 0 where a backend
+  // does not count.
+  virtual int64_t bytes_read() const { return 0; }
 
   // Zeroed memory, aligned to at least 64 bytes. kResourceExhausted when there is none.
   virtual Result<std::unique_ptr<Buffer>> Allocate(int64_t bytes) = 0;

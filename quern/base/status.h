@@ -143,7 +143,9 @@ Status ToStatus(Result<T> r) {
 // QUERN_ASSIGN(auto x, F()): declares x from a Result, or returns its error.
 #define QUERN_ASSIGN(decl, expr) \
   QUERN_ASSIGN_IMPL(QUERN_CONCAT(quern_result_, __LINE__), decl, expr)
+// NOLINTBEGIN(bugprone-macro-parentheses): `decl` is a declaration, `tmp` a name.
 #define QUERN_ASSIGN_IMPL(tmp, decl, expr) \
   auto tmp = (expr);                       \
   if (!tmp.ok()) return tmp.status();      \
   decl = std::move(tmp).value()
+// NOLINTEND(bugprone-macro-parentheses)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "quern/base/log.h"
+#include "quern/cli/bench.h"
 #include "quern/cli/chat.h"
 #include "quern/cli/command.h"
 #include "quern/cli/generate.h"
@@ -16,10 +17,7 @@ namespace {
 
 // In the order of `quern --help`.
 constexpr AddCommand kCommands[] = {
-    AddServeCommand,
-    AddChatCommand,
-    AddGenerateCommand,
-    AddInspectCommand,
+    AddServeCommand, AddChatCommand, AddGenerateCommand, AddInspectCommand, AddBenchCommand,
 };
 
 constexpr char kDescription[] =
@@ -37,6 +35,7 @@ constexpr char kFooter[] =
     "  quern chat MODEL                          talk to it here\n"
     "  quern generate MODEL -p 'Once upon'       complete one text\n"
     "  quern serve MODEL --port 8000             OpenAI API on http://127.0.0.1:8000/v1\n"
+    "  quern bench batch MODEL                   how fast does it decode here?\n"
     "\n"
     "Then, from another terminal:\n"
     "  curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\\n"

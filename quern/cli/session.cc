@@ -190,7 +190,9 @@ Status Session::LoadWeights(const SessionOptions& options) {
   }
   for (const std::string& warning : warnings) log::warn("{}", warning);
 
-  QUERN_ASSIGN(engine_, engine::CreateEngine(*model_, *tokenizer_, engine_options));
+  if (options.start_engine) {
+    QUERN_ASSIGN(engine_, engine::CreateEngine(*model_, *tokenizer_, engine_options));
+  }
   eos_token_ids_ = generation_.eos_token_ids.empty() ? model_->config().eos_token_ids
                                                      : generation_.eos_token_ids;
   return OkStatus();

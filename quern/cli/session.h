@@ -29,6 +29,7 @@ struct SessionOptions {
   std::optional<float> latent_norm_eps;
   bool strict = false;
   bool trust_signatures = false;
+  bool start_engine = true;  // no flag: for commands that make their own
 };
 void AddSessionOptions(CLI::App& command, SessionOptions& options);
 
@@ -50,7 +51,9 @@ class Session {
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   // nullptr when the checkpoint has none: raw completions still work.
   const text::ChatTemplate* chat_template() const { return chat_template_.get(); }
-  engine::Engine& engine() { return *engine_; }
+  engine::Engine& engine() { return *engine_; }  // with SessionOptions::start_engine
+  model::Model& model() { return *model_; }
+  int num_threads() const { return backend_->num_threads(); }
   // Prompts the model is good at, from examples.json (a list of strings) beside it; may be empty.
   const std::vector<std::string>& examples() const { return examples_; }
   const std::string& fingerprint() const { return model_->fingerprint(); }

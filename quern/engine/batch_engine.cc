@@ -275,6 +275,7 @@ void BatchEngine::Publish() {
   own_stats_.prefix_queries = scheduler_.prefix_queries();
   own_stats_.prefix_hits = scheduler_.prefix_hits();
   own_stats_.pages_evicted = tree_.num_evicted();
+  own_stats_.bytes_read = model_.backend().bytes_read();
   own_stats_.pages_restored = archive_ != nullptr ? archive_->num_restored() : 0;
   std::lock_guard lock(mutex_);
   stats_ = own_stats_;

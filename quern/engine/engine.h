@@ -60,6 +60,7 @@ struct EngineStats {
   std::array<int64_t, kMaxDrafts> drafted{}, accepted{};  // by position behind the last token
   int64_t steps = 0;
   double schedule_seconds = 0, model_seconds = 0, sample_seconds = 0, draft_seconds = 0;
+  int64_t bytes_read = 0;  // by the model and its drafts, see Backend::bytes_read
 };
 
 // Thread-safe: any thread may submit and cancel. The model is used by the engine's own thread only.

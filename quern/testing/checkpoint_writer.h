@@ -33,7 +33,7 @@ struct CheckpointSpec {
 Status WriteCheckpoint(const std::string& directory, const CheckpointSpec& spec);
 
 // The config of a preset: "tiny-dsa", "tiny-lite", "tiny-edge" (dims off the 128 grid, for FP8 edge
-// blocks), "glm-5.2", "glm-5", "glm-4.7-flash".
+// blocks), "mid-dsa" (for benchmarks), "glm-5.2", "glm-5", "glm-4.7-flash".
 Result<Json> PresetConfig(const std::string& name);
 std::string PresetNames();
 

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <fstream>
 #include <mutex>
 #include <random>
 
 #include "quern/backend/cpu/cpu_backend.h"
+#include "quern/base/json.h"
 #include "quern/engine/engine.h"
 #include "quern/model/model.h"
 #include "quern/testing/checkpoint_writer.h"
@@ -20,9 +22,9 @@ using engine::TokenEvent;
 
 // Under a sanitizer each mix takes many times as long, and shows as much.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint32_t kNumMixes = 10, kNumLongMixes = 1;
+constexpr uint32_t kNumMixes = 8, kNumNanoMixes = 2, kNumLongMixes = 1;
 #else
-constexpr uint32_t kNumMixes = 200, kNumLongMixes = 4;
+constexpr uint32_t kNumMixes = 160, kNumNanoMixes = 40, kNumLongMixes = 4;
 #endif
 
 struct Outcome {
@@ -73,10 +75,70 @@ int64_t Uniform(Rng& rng, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(rng);
 }
 
-std::vector<int32_t> RandomTokens(Rng& rng, int64_t count) {
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(Uniform(rng, 0, 511)));
-  return tokens;
+// A model on backends of 1, 2 and 3 threads, and what its prompts are made of.
+struct Subject {
+  std::vector<std::unique_ptr<backend::Backend>> backends;
+  std::vector<std::unique_ptr<model::Model>> models;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::vector<int32_t> text;  // prompts are pieces of it; empty: random tokens
+
+  Subject(const std::string& path, const std::string& tokenizer_path) {
+    for (int threads = 1; threads <= 3; ++threads) {
+      backends.push_back(backend::CreateCpuBackend(threads));
+      std::vector<std::string> warnings;
+      models.push_back(model::LoadModel(path, *backends.back(), {}, warnings).value());
+    }
+    tokenizer = text::Tokenizer::FromFile(tokenizer_path).value();
+  }
+
+  std::vector<int32_t> Prompt(Rng& rng, int64_t count) const {
+    if (!text.empty()) {
+      const auto begin =
+          text.begin() + Uniform(rng, 0, static_cast<int64_t>(text.size()) - count - 1);
+      return {begin, begin + count};
+    }
+    std::vector<int32_t> tokens;
+    for (int64_t i = 0; i < count; ++i)
+      tokens.push_back(static_cast<int32_t>(Uniform(rng, 0, 511)));
+    return tokens;
+  }
+};
+
+// Random weights: every path of the model, drafts that are hardly ever right.
+const Subject& Tiny() {
+  static const Subject* tiny = [] {
+    const std::string path = ::testing::TempDir() + "same_tokens";
+    testing::CheckpointSpec spec;
+    spec.config = *testing::PresetConfig("tiny-dsa");
+    spec.config["max_position_embeddings"] = 8192;
+    spec.layout = testing::Layout::kQuarkMxfp4;
+    QUERN_CHECK(testing::WriteCheckpoint(path, spec).ok(), "{}", path);
+    return new Subject(path, QUERN_SOURCE_DIR "/tests/data/tokenizer/tokenizer.json");
+  }();
+  return *tiny;
+}
+
+// Trained weights going on with conversations they know: most drafts are right, some are not.
+const Subject& Nano() {
+  static const Subject* nano = [] {
+    const std::string path = QUERN_SOURCE_DIR "/models/quern-nano-mxfp4";
+    auto* subject = new Subject(path, path + "/tokenizer.json");
+    for (const char* set : {"quern", "json", "arithmetic"}) {
+      std::ifstream file(fmt::format("{}/models/evals/{}.jsonl", QUERN_SOURCE_DIR, set));
+      for (std::string line; std::getline(file, line);) {
+        const Json messages = Json::parse(line)["messages"];
+        const auto ids =
+            subject->tokenizer
+                ->Encode("[gMASK]<sop><|user|>" + messages.back()["content"].get<std::string>() +
+                         "<|assistant|><think></think>")
+                .value();
+        subject->text.insert(subject->text.end(), ids.begin(), ids.end());
+      }
+    }
+    QUERN_CHECK(subject->text.size() > 5000, "{} tokens", subject->text.size());
+    return subject;
+  }();
+  return *nano;
 }
 
 Request RandomRequest(Rng& rng, std::vector<int32_t> prompt, int64_t max_tokens) {
@@ -96,8 +158,8 @@ Request RandomRequest(Rng& rng, std::vector<int32_t> prompt, int64_t max_tokens)
 }
 
 // Some prompts begin like others, some are asked several times with other seeds (n > 1).
-std::vector<Request> RandomMix(Rng& rng, int64_t max_prompt) {
-  const std::vector<int32_t> common = RandomTokens(rng, Uniform(rng, 1, max_prompt));
+std::vector<Request> RandomMix(Rng& rng, const Subject& subject, int64_t max_prompt) {
+  const std::vector<int32_t> common = subject.Prompt(rng, Uniform(rng, 1, max_prompt));
   std::vector<Request> requests;
   for (int64_t count = Uniform(rng, 1, 6); count > 0; --count) {
     std::vector<int32_t> prompt;
@@ -105,7 +167,7 @@ std::vector<Request> RandomMix(Rng& rng, int64_t max_prompt) {
       prompt.assign(common.begin(),
                     common.begin() + Uniform(rng, 0, static_cast<int64_t>(common.size())));
     }
-    const std::vector<int32_t> own = RandomTokens(rng, Uniform(rng, 1, 40));
+    const std::vector<int32_t> own = subject.Prompt(rng, Uniform(rng, 1, 40));
     prompt.insert(prompt.end(), own.begin(), own.end());
     const int64_t max_tokens = Uniform(rng, 1, 24);
     for (int64_t n = Uniform(rng, 0, 4) == 0 ? 3 : 1; n > 0; --n) {
@@ -121,159 +183,156 @@ std::string Describe(const engine::EngineOptions& o, int threads) {
                      o.draft.num_drafts, static_cast<int>(o.draft.mode), threads);
 }
 
-class SameTokens : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    const std::string path = ::testing::TempDir() + "same_tokens";
-    testing::CheckpointSpec spec;
-    spec.config = *testing::PresetConfig("tiny-dsa");
-    spec.config["max_position_embeddings"] = 8192;
-    spec.layout = testing::Layout::kQuarkMxfp4;
-    ASSERT_TRUE(testing::WriteCheckpoint(path, spec).ok());
-    for (int threads = 1; threads <= 3; ++threads) {
-      backends_.push_back(backend::CreateCpuBackend(threads));
-      std::vector<std::string> warnings;
-      models_.push_back(model::LoadModel(path, *backends_.back(), {}, warnings).value());
+int64_t PageBytes(const Subject& subject, const engine::EngineOptions& o) {
+  return model::MakeKvLayout(
+             subject.models[0]->config(),
+             {.with_mtp = o.draft.mode != engine::DraftMode::kOff, .dtype = o.kv_dtype})
+      .bytes_per_page();
+}
+
+std::unique_ptr<engine::Engine> Start(const Subject& subject, int threads,
+                                      const engine::EngineOptions& options) {
+  return engine::CreateEngine(*subject.models[static_cast<size_t>(threads - 1)], *subject.tokenizer,
+                              options)
+      .value();
+}
+
+std::vector<Outcome> Alone(const Subject& subject, const std::vector<Request>& requests,
+                           model::KvDtype kv_dtype = model::KvDtype::kAuto) {
+  std::vector<Outcome> outcomes;
+  engine::EngineOptions options;
+  options.kv_dtype = kv_dtype;
+  options.prefix_cache = false;
+  options.max_running = 1;
+  options.draft.mode = engine::DraftMode::kOff;
+  for (const Request& r : requests) {
+    options.max_model_len = std::max<int64_t>(options.max_model_len,
+                                              static_cast<int64_t>(r.prompt.size()) + r.max_tokens);
+  }
+  options.kv_cache_bytes = PageBytes(subject, options) * ((options.max_model_len + 63) / 64);
+  const auto alone = Start(subject, 2, options);
+  for (const Request& r : requests) outcomes.push_back(RunAll(*alone, {r})[0]);
+  return outcomes;
+}
+
+engine::EngineOptions RandomOptions(Rng& rng, const Subject& subject, int64_t longest,
+                                    model::KvDtype kv_dtype) {
+  engine::EngineOptions o;
+  o.kv_dtype = kv_dtype;
+  o.max_model_len = longest;
+  const int64_t chunks[] = {1, 3, 17, 64, 100, 512};
+  o.prefill_chunk = static_cast<int32_t>(chunks[Uniform(rng, 0, 5)]);
+  o.max_running = static_cast<int32_t>(Uniform(rng, 0, 2) == 0 ? Uniform(rng, 1, 3) : 64);
+  o.prefix_cache = Uniform(rng, 0, 3) != 0;
+  o.draft.mode = static_cast<engine::DraftMode>(Uniform(rng, 0, 2));
+  const int32_t depths[] = {1, 3, 5};
+  o.draft.num_drafts = depths[Uniform(rng, 0, 2)];
+  // Room for little more than the longest: requests lose their pages.
+  if (Uniform(rng, 0, 1) == 0)
+    o.kv_cache_bytes = PageBytes(subject, o) * ((longest + 63) / 64 + Uniform(rng, 0, 2));
+  return o;
+}
+
+// Runs the requests twice, together, under random options.
+void ExpectSameTokens(Rng& rng, const Subject& subject, const std::vector<Request>& requests) {
+  // FP8 keys give other tokens, but always the same.
+  const auto kv_dtype =
+      static_cast<model::KvDtype>(Uniform(rng, 0, 5) < 4 ? 0 : Uniform(rng, 2, 3));
+  const std::vector<Outcome> want = Alone(subject, requests, kv_dtype);
+  int64_t longest = 1;
+  for (const Request& r : requests) {
+    longest = std::max<int64_t>(longest, static_cast<int64_t>(r.prompt.size()) + r.max_tokens);
+  }
+  const engine::EngineOptions options = RandomOptions(rng, subject, longest, kv_dtype);
+  const int threads = static_cast<int>(Uniform(rng, 1, 3));
+  SCOPED_TRACE(Describe(options, threads));
+  const auto engine = Start(subject, threads, options);
+  for (const char* round : {"cold", "warm"}) {
+    SCOPED_TRACE(round);
+    const std::vector<Outcome> got = RunAll(*engine, requests);
+    for (size_t i = 0; i < got.size(); ++i) {
+      SCOPED_TRACE("request " + std::to_string(i));
+      ExpectSame(got[i], want[i]);
     }
-    tokenizer_ =
-        *text::Tokenizer::FromFile(QUERN_SOURCE_DIR "/tests/data/tokenizer/tokenizer.json");
   }
-  static void TearDownTestSuite() {
-    models_.clear();
-    backends_.clear();
-    tokenizer_.reset();
-  }
+  engine->Shutdown(1000);
+  EXPECT_EQ(engine->Stats().kv_pages_used, 0);
+}
 
-  static std::unique_ptr<engine::Engine> Start(int threads, const engine::EngineOptions& options) {
-    return engine::CreateEngine(*models_[static_cast<size_t>(threads - 1)], *tokenizer_, options)
-        .value();
-  }
-
-  static std::vector<Outcome> Alone(const std::vector<Request>& requests,
-                                    model::KvDtype kv_dtype = model::KvDtype::kAuto) {
-    std::vector<Outcome> outcomes;
-    engine::EngineOptions options;
-    options.kv_dtype = kv_dtype;
-    options.prefix_cache = false;
-    options.max_running = 1;
-    options.draft.mode = engine::DraftMode::kOff;
-    for (const Request& r : requests) {
-      options.max_model_len = std::max<int64_t>(
-          options.max_model_len, static_cast<int64_t>(r.prompt.size()) + r.max_tokens);
-    }
-    options.kv_cache_bytes = PageBytes(options) * ((options.max_model_len + 63) / 64);
-    const auto alone = Start(2, options);
-    for (const Request& r : requests) outcomes.push_back(RunAll(*alone, {r})[0]);
-    return outcomes;
-  }
-
-  static engine::EngineOptions RandomOptions(Rng& rng, int64_t longest, model::KvDtype kv_dtype) {
-    engine::EngineOptions o;
-    o.kv_dtype = kv_dtype;
-    o.max_model_len = longest;
-    const int64_t chunks[] = {1, 3, 17, 64, 100, 512};
-    o.prefill_chunk = static_cast<int32_t>(chunks[Uniform(rng, 0, 5)]);
-    o.max_running = static_cast<int32_t>(Uniform(rng, 0, 2) == 0 ? Uniform(rng, 1, 3) : 64);
-    o.prefix_cache = Uniform(rng, 0, 3) != 0;
-    o.draft.mode = static_cast<engine::DraftMode>(Uniform(rng, 0, 2));
-    const int32_t depths[] = {1, 3, 5};
-    o.draft.num_drafts = depths[Uniform(rng, 0, 2)];
-    // Room for little more than the longest: requests lose their pages.
-    if (Uniform(rng, 0, 1) == 0)
-      o.kv_cache_bytes = PageBytes(o) * ((longest + 63) / 64 + Uniform(rng, 0, 2));
-    return o;
-  }
-
-  static int64_t PageBytes(const engine::EngineOptions& o) {
-    return model::MakeKvLayout(
-               models_[0]->config(),
-               {.with_mtp = o.draft.mode != engine::DraftMode::kOff, .dtype = o.kv_dtype})
-        .bytes_per_page();
-  }
-
-  // Runs the requests twice, together, under random options.
-  static void ExpectSameTokens(Rng& rng, const std::vector<Request>& requests) {
-    // FP8 keys give other tokens, but always the same.
-    const auto kv_dtype =
-        static_cast<model::KvDtype>(Uniform(rng, 0, 5) < 4 ? 0 : Uniform(rng, 2, 3));
-    const std::vector<Outcome> want = Alone(requests, kv_dtype);
-    int64_t longest = 1;
-    for (const Request& r : requests) {
-      longest = std::max<int64_t>(longest, static_cast<int64_t>(r.prompt.size()) + r.max_tokens);
-    }
-    const engine::EngineOptions options = RandomOptions(rng, longest, kv_dtype);
-    const int threads = static_cast<int>(Uniform(rng, 1, 3));
-    SCOPED_TRACE(Describe(options, threads));
-    const auto engine = Start(threads, options);
-    for (const char* round : {"cold", "warm"}) {
-      SCOPED_TRACE(round);
-      const std::vector<Outcome> got = RunAll(*engine, requests);
-      for (size_t i = 0; i < got.size(); ++i) {
-        SCOPED_TRACE("request " + std::to_string(i));
-        ExpectSame(got[i], want[i]);
-      }
-    }
-    engine->Shutdown(1000);
-    EXPECT_EQ(engine->Stats().kv_pages_used, 0);
-  }
-
-  static std::vector<std::unique_ptr<backend::Backend>> backends_;
-  static std::vector<std::unique_ptr<model::Model>> models_;
-  static std::unique_ptr<text::Tokenizer> tokenizer_;
-};
-std::vector<std::unique_ptr<backend::Backend>> SameTokens::backends_;
-std::vector<std::unique_ptr<model::Model>> SameTokens::models_;
-std::unique_ptr<text::Tokenizer> SameTokens::tokenizer_;
-
-TEST_F(SameTokens, InRandomMixes) {
+TEST(SameTokens, InRandomMixes) {
   for (uint32_t seed = 0; seed < kNumMixes; ++seed) {
     SCOPED_TRACE("mix " + std::to_string(seed));
     Rng rng(seed);
-    const std::vector<Request> requests = RandomMix(rng, 200);
-    ExpectSameTokens(rng, requests);
+    ExpectSameTokens(rng, Tiny(), RandomMix(rng, Tiny(), 200));
     if (HasFailure()) return;
   }
 }
 
-TEST_F(SameTokens, InMixesOfLongPrompts) {
+TEST(SameTokens, InRandomMixesOnNano) {
+  for (uint32_t seed = 0; seed < kNumNanoMixes; ++seed) {
+    SCOPED_TRACE("mix " + std::to_string(seed));
+    Rng rng(2000 + seed);
+    ExpectSameTokens(rng, Nano(), RandomMix(rng, Nano(), 300));
+    if (HasFailure()) return;
+  }
+}
+
+// Else the mixes above would show nothing about drafts.
+TEST(SameTokens, NanoAcceptsDraftsAndRejectsSome) {
+  Rng rng(9);
+  const auto engine =
+      Start(Nano(), 2, {.max_model_len = 1000, .draft = {engine::DraftMode::kFixed}});
+  std::vector<Request> requests;
+  for (int i = 0; i < 4; ++i) {
+    requests.push_back(RandomRequest(rng, Nano().Prompt(rng, 100), 60));
+    requests.back().stop_token_ids.clear();
+  }
+  RunAll(*engine, requests);
+  const engine::EngineStats stats = engine->Stats();
+  EXPECT_GT(stats.accepted[0], stats.drafted[0] / 4);
+  EXPECT_GT(stats.accepted[2], 0);
+  EXPECT_LT(stats.accepted[4], stats.drafted[4]);
+}
+
+TEST(SameTokens, InMixesOfLongPrompts) {
   for (uint32_t seed = 0; seed < kNumLongMixes; ++seed) {
     SCOPED_TRACE("mix " + std::to_string(seed));
     Rng rng(1000 + seed);
-    std::vector<Request> requests = RandomMix(rng, 5000);
+    std::vector<Request> requests = RandomMix(rng, Tiny(), 5000);
     requests.resize(std::min<size_t>(requests.size(), 4));
-    ExpectSameTokens(rng, requests);
+    ExpectSameTokens(rng, Tiny(), requests);
     if (HasFailure()) return;
   }
 }
 
-TEST_F(SameTokens, RequestsLosePagesAndGoOnAlike) {
+TEST(SameTokens, RequestsLosePagesAndGoOnAlike) {
   Rng rng(77);
   std::vector<Request> requests;
-  for (int i = 0; i < 8; ++i) requests.push_back(RandomRequest(rng, RandomTokens(rng, 60), 150));
+  for (int i = 0; i < 8; ++i) requests.push_back(RandomRequest(rng, Tiny().Prompt(rng, 60), 150));
   for (Request& r : requests) r.stop_token_ids.clear();
-  const std::vector<Outcome> want = Alone(requests);
+  const std::vector<Outcome> want = Alone(Tiny(), requests);
   engine::EngineOptions options;
   options.max_model_len = 220;
   options.draft.mode = engine::DraftMode::kFixed;
-  options.kv_cache_bytes = PageBytes(options) * 10;
-  const auto engine = Start(2, options);
+  options.kv_cache_bytes = PageBytes(Tiny(), options) * 10;
+  const auto engine = Start(Tiny(), 2, options);
   const std::vector<Outcome> got = RunAll(*engine, requests);
   for (size_t i = 0; i < got.size(); ++i) ExpectSame(got[i], want[i]);
   EXPECT_GT(engine->Stats().preemptions, 0);
 }
 
-TEST_F(SameTokens, PagesFromDiskGiveTheSameTokens) {
+TEST(SameTokens, PagesFromDiskGiveTheSameTokens) {
   Rng rng(31);
   std::vector<Request> requests;
   for (int i = 0; i < 3; ++i) {
-    requests.push_back(RandomRequest(rng, RandomTokens(rng, 150 + 70 * i), 20));
+    requests.push_back(RandomRequest(rng, Tiny().Prompt(rng, 150 + 70 * i), 20));
   }
-  const std::vector<Outcome> want = Alone(requests);
+  const std::vector<Outcome> want = Alone(Tiny(), requests);
   engine::EngineOptions options;
   options.max_model_len = 400;
   options.cache_dir = ::testing::TempDir() + "same_tokens_pages";
-  RunAll(*Start(2, options), requests);  // the engine ends here, and keeps its pages
-  const auto engine = Start(2, options);
+  RunAll(*Start(Tiny(), 2, options), requests);  // the engine ends here, and keeps its pages
+  const auto engine = Start(Tiny(), 2, options);
   const std::vector<Outcome> got = RunAll(*engine, requests);
   for (size_t i = 0; i < got.size(); ++i) {
     ExpectSame(got[i], want[i]);
@@ -282,10 +341,10 @@ TEST_F(SameTokens, PagesFromDiskGiveTheSameTokens) {
   EXPECT_GT(engine->Stats().pages_restored, 0);
 }
 
-TEST_F(SameTokens, CachedTokensAreThePageFlooredCommonPrefix) {
+TEST(SameTokens, CachedTokensAreThePageFlooredCommonPrefix) {
   Rng rng(5);
-  const auto engine = Start(2, {.max_model_len = 1000});
-  const std::vector<int32_t> first = RandomTokens(rng, 300);
+  const auto engine = Start(Tiny(), 2, {.max_model_len = 1000});
+  const std::vector<int32_t> first = Tiny().Prompt(rng, 300);
   Request r = RandomRequest(rng, first, 40);
   r.stop_token_ids.clear();
   const Outcome one = RunAll(*engine, {r})[0];
@@ -295,7 +354,7 @@ TEST_F(SameTokens, CachedTokensAreThePageFlooredCommonPrefix) {
   // The next turn of the chat: answer included.
   std::vector<int32_t> next = first;
   next.insert(next.end(), one.tokens.begin(), one.tokens.end());
-  const std::vector<int32_t> more = RandomTokens(rng, 30);
+  const std::vector<int32_t> more = Tiny().Prompt(rng, 30);
   next.insert(next.end(), more.begin(), more.end());
   r.prompt = next;
   EXPECT_EQ(RunAll(*engine, {r})[0].num_cached, 320);
@@ -304,7 +363,7 @@ TEST_F(SameTokens, CachedTokensAreThePageFlooredCommonPrefix) {
   r.prompt.assign(first.begin(), first.begin() + 128);
   EXPECT_EQ(RunAll(*engine, {r})[0].num_cached, 64);
   // n > 1 at once: one computes the prompt, the others wait for its pages.
-  std::vector<Request> same(4, RandomRequest(rng, RandomTokens(rng, 200), 3));
+  std::vector<Request> same(4, RandomRequest(rng, Tiny().Prompt(rng, 200), 3));
   const std::vector<Outcome> outcomes = RunAll(*engine, same);
   int64_t cached = 0;
   for (const Outcome& o : outcomes) cached += o.num_cached;

@@ -38,8 +38,8 @@ class Help(unittest.TestCase):
         self.assertEqual(done.stderr, "")
 
     def test_each_command_explains_itself(self):
-        for command in ("serve", "chat", "generate", "inspect"):
-            done = run(command, "--help")
+        for command in ("serve", "chat", "generate", "inspect", "bench batch"):
+            done = run(*command.split(), "--help")
             self.assertEqual(done.returncode, 0, command)
             self.assertIn("model", done.stdout.lower(), command)
 
@@ -58,6 +58,45 @@ class Help(unittest.TestCase):
             self.assertEqual(done.returncode, 2, args)
             self.assertEqual(done.stdout, "", args)
             self.assertNotEqual(done.stderr, "", args)
+
+
+class Bench(unittest.TestCase):
+    FLAGS = ("--streams", "1,3", "--drafts", "0,2,auto", "--runs", "1", "--input-len", "20", "--output-len", "12")
+
+    def test_table_has_a_line_per_setting(self):
+        done = run("bench", "batch", MODEL, *self.FLAGS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [line.split() for line in done.stdout.splitlines() if re.match(r" +\d+ +(\d|auto)", line)]
+        self.assertEqual([line[:2] for line in lines],
+                         [[s, d] for s in ("1", "3") for d in ("0", "2", "auto")])
+
+    def test_json_is_consistent(self):
+        done = run("bench", "batch", MODEL, *self.FLAGS, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for row in json.loads(done.stdout)["rows"]:
+            self.assertGreater(row["decode_tokens_per_second"], 0)
+            self.assertGreater(row["bytes_per_second"], 0)
+            low, high = row["decode_tokens_per_second_range"]
+            self.assertTrue(low <= row["decode_tokens_per_second"] <= high)
+            # Without drafts a step gives each stream one token.
+            if row["drafts"] == "0":
+                self.assertAlmostEqual(row["tokens_per_step_and_stream"], 1, delta=0.15)
+
+    def test_prompts_from_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "prompts.jsonl"
+            path.write_text('{"prompt": "Once upon"}\n{"messages": [{"role": "user", "content": "Hi"}]}\n')
+            done = run("bench", "batch", MODEL, "--prompts", str(path), "--streams", "1", "--runs", "1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            path.write_text('{"prompt": "Once"}\n{"text": 1}\n')
+            done = run("bench", "batch", MODEL, "--prompts", str(path))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("prompts.jsonl:2", done.stderr)
+
+    def test_wrong_drafts_are_named(self):
+        done = run("bench", "batch", MODEL, "--drafts", "1,many")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--drafts many", done.stderr)
 
 
 class BadModels(unittest.TestCase):

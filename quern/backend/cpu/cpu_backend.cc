@@ -43,6 +43,7 @@ class CpuBackend : public Backend {
 
   std::string name() const override { return "cpu"; }
   int num_threads() const override { return pool_.num_threads(); }
+  int64_t bytes_read() const override { return bytes_read_; }
   Result<std::unique_ptr<Buffer>> Allocate(int64_t bytes) override {
     return host::AllocateHost(bytes);
   }
@@ -157,6 +158,7 @@ class CpuBackend : public Backend {
   Status HeadLinear(const HeadLinearArgs& a) override {
     QUERN_TRY(Validate(a));
     const auto& w = static_cast<const CpuHeads&>(a.w);
+    bytes_read_ += w.bytes();
     std::vector<GemmTask> tasks;
     const int64_t tokens = a.x.dim(0), heads = w.num_heads(), cols = w.cols();
     QUERN_ASSIGN(float* x, activations_.Floats(tokens * heads * cols));
@@ -343,13 +345,14 @@ class CpuBackend : public Backend {
   };
 
   // Adds rows [first, first + rows) of x against the stacked parts, to those rows of y.
-  static void AddProducts(std::span<const CpuMatrix> parts, int64_t first, int64_t rows,
-                          const Tensor& y, ProductList& list) {
+  void AddProducts(std::span<const CpuMatrix> parts, int64_t first, int64_t rows, const Tensor& y,
+                   ProductList& list) {
     int64_t column = 0;
     std::optional<size_t> first_tile;  // all integer parts share them: they have the same k
     for (const CpuMatrix& part : parts) {
       const Tensor to = y.Columns(column, part.rows());
       column += part.rows();
+      bytes_read_ += part.bytes();
       if (const PackedMatrix* packed = part.packed()) {
         list.floats.push_back({packed, nullptr, 0, rows, RowVoid(to, first), y.stride(0), y.dtype});
         list.float_rows.push_back(first);
@@ -432,12 +435,31 @@ class CpuBackend : public Backend {
     return OkStatus();
   }
 
+  // Keys of a row's whole context, once per sequence: its last row sees the most.
+  static int64_t ContextKeys(const BatchView& batch) {
+    const int64_t rows = batch.positions.dim(0);
+    int64_t keys = 0;
+    for (int64_t t = 0; t < rows; ++t) {
+      if (t + 1 == rows || I32(batch.sequences, t + 1) != I32(batch.sequences, t))
+        keys += I32(batch.positions, t) + 1;
+    }
+    return keys;
+  }
+
+  int64_t bytes_read_ = 0;
   ThreadPool pool_;
   GrowingBuffer activations_, tiles_, workers_, scores_;
 };
 
 Status CpuBackend::MlaAttention(const MlaAttentionArgs& a) {
   QUERN_TRY(Validate(a));
+  int64_t keys = 0;
+  if (a.selection == nullptr) {
+    keys = ContextKeys(a.batch);
+  } else {
+    for (int64_t t = 0; t < a.q.dim(0); ++t) keys += I32(a.selection->counts, t);
+  }
+  bytes_read_ += keys * a.cache.dim(2) * DtypeBytes(a.cache.dtype);
   const int64_t panels = (a.q.dim(1) + 15) / 16;
   const int64_t floats = AttentionScratchFloats(a.q.dim(2), a.y.dim(2)) / 16 * 16;
   QUERN_ASSIGN(float* scratch, workers_.Floats(floats * pool_.num_threads()));
@@ -449,6 +471,7 @@ Status CpuBackend::MlaAttention(const MlaAttentionArgs& a) {
 
 Status CpuBackend::IndexSelect(const IndexSelectArgs& a) {
   QUERN_TRY(Validate(a));
+  bytes_read_ += ContextKeys(a.batch) * a.keys.dim(2) * DtypeBytes(a.keys.dtype);
   const int64_t tokens = a.q.dim(0), top_k = a.out.positions.dim(1);
   const int64_t panels = (a.q.dim(1) + 15) / 16;
   const int64_t floats = AttentionScratchFloats(a.q.dim(2) * panels + kPageTokens, 0) / 16 * 16;
