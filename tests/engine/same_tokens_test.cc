@@ -23,8 +23,10 @@ using engine::TokenEvent;
 // Under a sanitizer each mix takes many times as long, and shows as much.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint32_t kNumMixes = 8, kNumNanoMixes = 2, kNumLongMixes = 1;
+constexpr int64_t kLongPrompt = 1000;
 #else
 constexpr uint32_t kNumMixes = 160, kNumNanoMixes = 40, kNumLongMixes = 4;
+constexpr int64_t kLongPrompt = 5000;
 #endif
 
 struct Outcome {
@@ -298,7 +300,7 @@ TEST(SameTokens, InMixesOfLongPrompts) {
   for (uint32_t seed = 0; seed < kNumLongMixes; ++seed) {
     SCOPED_TRACE("mix " + std::to_string(seed));
     Rng rng(1000 + seed);
-    std::vector<Request> requests = RandomMix(rng, Tiny(), 5000);
+    std::vector<Request> requests = RandomMix(rng, Tiny(), kLongPrompt);
     requests.resize(std::min<size_t>(requests.size(), 4));
     ExpectSameTokens(rng, Tiny(), requests);
     if (HasFailure()) return;
